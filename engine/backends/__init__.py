@@ -1,0 +1,1 @@
+"""Backends of the engine: one module each."""

@@ -1,0 +1,1 @@
+"""The Sealane service: HTTP, keys and storage around the engine."""

@@ -1,0 +1,1 @@
+"""Benchmarks against peers: the engine per call from Python, the service over HTTP. Every figure is a ratio in one run."""

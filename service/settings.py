@@ -1,0 +1,71 @@
+"""Settings, from `SEALANE_*` variables. `SEALANE_ENGINE` is the engine's own and read by it at import."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+Seconds = Annotated[float, Field(gt=0)]
+DEV_FOLDER = Path(".dev")
+
+
+class Settings(BaseSettings):
+    """Every setting with its default. Times are in seconds, sizes in bytes."""
+
+    # Validation errors must not repeat values: one of them may be a password in a URL.
+    model_config = SettingsConfigDict(env_prefix="SEALANE_", hide_input_in_errors=True, extra="ignore", frozen=True)
+
+    # Storage and master key
+    database_url: SecretStr = Field(
+        default=SecretStr("sqlite:////var/lib/sealane/sealane.db"),
+        description="SQLAlchemy URL: sqlite:////absolute/path.db, or postgresql://user:password@host/database",
+    )
+    master_key_file: Path = Field(
+        default=Path("/etc/sealane/master.key"), description="32 bytes, readable by the service's user alone"
+    )
+    master_key_group_readable: bool = Field(
+        default=False,
+        description="accept a master key file that its group may read (Kubernetes secrets under an fsGroup)",
+    )
+    poll_interval: Seconds = Field(default=0.5, le=60, description="how often a worker asks for changes")
+    max_staleness: Seconds = Field(
+        default=300, description="how long loaded keys and tokens serve on when the database is lost"
+    )
+    deletion_delay: float = Field(
+        default=7 * 86400, ge=0, description="from scheduling a key's deletion to its destruction"
+    )
+
+    # Audit trail of calls (that of changes is always in the database)
+    audit_file: Path | None = Field(default=None, description="one JSON line per call is appended here")
+    audit_sync: bool = Field(default=False, description="a call is answered only once its line is on disk (fdatasync)")
+
+    # Server
+    host: str = "127.0.0.1"
+    port: int = Field(default=8417, ge=0, le=65535)
+    workers: int = Field(default=0, ge=0, description="0: one per CPU that the process may use")
+    root_path: str = ""
+    max_message_bytes: int = Field(default=32 * 2**20, ge=1, description="largest body of a message call")
+    max_batch_items: int = Field(default=10_000, ge=1)
+    header_timeout: Seconds = 10
+    body_timeout: Seconds = Field(default=30, description="longest wait for the next piece of a body")
+    drain_timeout: Seconds = Field(default=30, description="longest wait for requests in flight after SIGTERM")
+    fused_writes: bool = Field(default=True, description="send response head and body in one write where uvicorn fits")
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    # Development
+    dev: bool = False
+    dev_folder: Path = DEV_FOLDER
+    dev_token: SecretStr | None = None
+
+
+def dev_settings(settings: Settings) -> Settings:
+    """`settings` for `serve --dev`: SQLite and a master key in `dev_folder`, whatever else was set."""
+    folder = settings.dev_folder.absolute()
+    return settings.model_copy(
+        update={
+            "dev": True,
+            "database_url": SecretStr(f"sqlite:///{folder / 'sealane.db'}"),
+            "master_key_file": folder / "master.key",
+        }
+    )

@@ -1,0 +1,108 @@
+"""Checks of arguments for backends in Python: one wording for all; the native extension has its own in C."""
+
+from __future__ import annotations
+
+import operator
+from pickle import PickleBuffer
+from typing import TYPE_CHECKING
+
+from engine.protocol import NONCE_SIZES
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+def buffer(name: str, value: Buffer) -> memoryview:
+    """The memory of a contiguous buffer of any item type, as bytes; nothing is copied."""
+    try:
+        view = memoryview(value)
+    except TypeError:
+        raise TypeError(f"{name} must be bytes-like, not {type(value).__name__}") from None
+    if not view.c_contiguous:
+        raise ValueError(f"{name} must be a contiguous buffer")
+    # memoryview.cast refuses empty views and formats such as ctypes' "<c"; this takes them all.
+    return PickleBuffer(view).raw()
+
+
+def sized(name: str, value: Buffer, size: int) -> bytes:
+    """The bytes of a buffer that must be exactly ``size`` long."""
+    view = buffer(name, value)
+    if view.nbytes != size:
+        raise ValueError(f"{name} must be {size} bytes, not {view.nbytes}")
+    return bytes(view)
+
+
+def at_least(name: str, value: Buffer, size: int) -> memoryview:
+    view = buffer(name, value)
+    if view.nbytes < size:
+        raise ValueError(f"{name} must be at least {size} bytes, not {view.nbytes}")
+    return view
+
+
+def at_most(name: str, value: Buffer, size: int) -> memoryview:
+    view = buffer(name, value)
+    if view.nbytes > size:
+        raise ValueError(f"{name} must be at most {size} bytes, not {view.nbytes}")
+    return view
+
+
+def integer(name: str, value: int, lowest: int, highest: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be int, not {type(value).__name__}") from None
+    if not lowest <= number <= highest:
+        raise ValueError(f"{name} must be between {lowest} and {highest}, not {number}")
+    return number
+
+
+def algorithm(value: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"algorithm must be str, not {type(value).__name__}")
+    if value not in NONCE_SIZES:
+        raise ValueError(f"algorithm must be one of {', '.join(NONCE_SIZES)}, not {value!r}")
+    return value
+
+
+def output(out: Buffer, size: int, source_name: str, source: memoryview) -> memoryview:
+    """The first ``size`` bytes of a writable buffer that does not overlap ``source``, unless they start together."""
+    view = buffer("out", out)
+    if view.readonly:
+        raise TypeError(f"out must be writable, not a read-only {type(out).__name__}")
+    if view.nbytes < size:
+        raise ValueError(f"out must be at least {size} bytes, not {view.nbytes}")
+    view = view[:size]
+    if view.nbytes and source.nbytes:
+        start, source_start = _address(view), _address(source)
+        apart = start + view.nbytes <= source_start or source_start + source.nbytes <= start
+        if start != source_start and not apart:
+            raise ValueError(f"out must not overlap {source_name} unless both start at the same byte")
+    return view
+
+
+def _address(view: memoryview) -> int:
+    """Where the bytes are. ctypes.from_buffer would do, but refuses read-only memory."""
+    import ctypes
+
+    class PyBuffer(ctypes.Structure):
+        """struct Py_buffer; part of the stable ABI."""
+
+        _fields_ = (
+            ("buf", ctypes.c_void_p),
+            ("obj", ctypes.c_void_p),
+            ("len", ctypes.c_ssize_t),
+            ("itemsize", ctypes.c_ssize_t),
+            ("readonly", ctypes.c_int),
+            ("ndim", ctypes.c_int),
+            ("format", ctypes.c_void_p),
+            ("shape", ctypes.c_void_p),
+            ("strides", ctypes.c_void_p),
+            ("suboffsets", ctypes.c_void_p),
+            ("internal", ctypes.c_void_p),
+        )
+
+    filled = PyBuffer()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), ctypes.byref(filled), 0)
+    address = int(filled.buf or 0)
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(filled))
+    return address

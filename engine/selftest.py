@@ -19,7 +19,10 @@ AAD = bytes(range(20))
 MESSAGE = bytes(index * index >> 3 & 0xFF for index in range(4219))
 
 # RFC 8439, 2.8.2, and draft-irtf-cfrg-xchacha-03, A.3.1: one text, key and AAD, two nonces.
-SUNSCREEN = b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would be it."
+SUNSCREEN = (
+    b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, "
+    b"sunscreen would be it."
+)
 SUNSCREEN_AAD = bytes.fromhex("50515253c0c1c2c3c4c5c6c7")
 SUNSCREEN_SEALED = {
     "chacha20-poly1305": (
@@ -45,7 +48,7 @@ HCHACHA20 = (
     bytes.fromhex("000000090000004a0000000031415927"),
     bytes.fromhex("82413b4227b27bfed30e42508a877d73a0f9e4d58a74a853c12ec41326d3ecdc"),
 )
-# RFC 8439, A.3, vectors 8 and 11: a full reduction, and a carry out of the top.
+# RFC 8439, A.3, vectors 5 and 10: a full reduction, and a carry between halves.
 POLY1305 = (
     (
         b"\2" + bytes(31),

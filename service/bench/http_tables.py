@@ -1,0 +1,37 @@
+"""Results of the HTTP benchmark as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from service.bench.http import HttpResult
+from service.bench.tables import verdict
+
+
+def print_http_results(console: Console, results: Sequence[HttpResult]) -> None:
+    """Ours and each peer side by side: requests per second, latencies and the ratio."""
+    table = Table(title="HTTP", title_justify="left")
+    for heading in ("call", "server", "requests/s", "items/s", "p50 ms", "p99 ms", "ours is"):
+        table.add_column(heading, justify="left" if heading in ("call", "server") else "right", no_wrap=True)
+    for result in results:
+        for server, figures in result.figures.items():
+            rate = figures.requests_per_second
+            ratio = f"{result.ratios[server]:.2f} times" if server in result.ratios else ""
+            numbers = (f"{rate:,.0f}", f"{rate * result.items:,.0f}", f"{figures.p50:.2f}", f"{figures.p99:.2f}")
+            table.add_row(result.call, server, *numbers, ratio)
+        table.add_section()
+    console.print(table)
+
+
+def print_http_targets(console: Console, results: Iterable[HttpResult]) -> None:
+    """The promises of docs/performance.md that this run could judge."""
+    table = Table(title="targets: times the peer's requests per second", title_justify="left")
+    for heading in ("call", "peer", "at least", "measured", ""):
+        table.add_column(heading, justify="right" if heading in ("at least", "measured") else "left")
+    for result in results:
+        for peer, least, measured, met in result.verdicts():
+            table.add_row(result.call, peer, f"{least:.2f}", f"{measured:.2f}", verdict(met))
+    console.print(table)

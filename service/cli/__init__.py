@@ -1,0 +1,5 @@
+"""The command `sealane`: one file for each group of commands."""
+
+from service.cli.main import app
+
+__all__ = ["app"]

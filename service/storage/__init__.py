@@ -1,0 +1,15 @@
+"""Keys, tokens and the audit trail at rest: SQLAlchemy over SQLite or PostgreSQL. Knows nothing of HTTP."""
+
+from service.storage.database import Database
+from service.storage.models import AuditRow, KeyRow, KeyVersionRow, MasterKeyRow, ServiceKeyRow, StateRow, TokenRow
+
+__all__ = [
+    "AuditRow",
+    "Database",
+    "KeyRow",
+    "KeyVersionRow",
+    "MasterKeyRow",
+    "ServiceKeyRow",
+    "StateRow",
+    "TokenRow",
+]

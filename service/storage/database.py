@@ -1,0 +1,194 @@
+"""Connections and transactions, on SQLite or PostgreSQL, with one meaning for every fault."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, create_engine, event, select, update
+from sqlalchemy.engine import URL, Engine, make_url
+from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from service.errors import SetupError, StorageUnavailable
+from service.storage.faults import unavailable
+from service.storage.models import StateRow
+
+_WRITE = "sealane_write"
+
+# FULL: a key that was handed out must survive a power cut, or what it sealed is lost. secure_delete: destroyed key
+# material does not linger in free pages.
+_PRAGMAS = (
+    "busy_timeout=5000",
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "foreign_keys=ON",
+    "secure_delete=ON",
+    "trusted_schema=OFF",
+)
+
+# Seconds and milliseconds after which a PostgreSQL server counts as gone; well under the staleness limit.
+_POSTGRES_ARGUMENTS = {
+    "connect_timeout": 3,
+    "options": "-c statement_timeout=5000 -c lock_timeout=4000 -c idle_in_transaction_session_timeout=10000",
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 5000,
+    "application_name": "sealane",
+}
+
+
+class Database:
+    """One per process; its methods block, so the service calls them in threads.
+
+    `url`: an SQLAlchemy URL. SetupError if it is none, or names another database than SQLite or PostgreSQL.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = _checked(url)
+        self.file = Path(self.url.database or "") if self.is_sqlite else None
+        self._identity: tuple[int, int] | None = None
+        self._engine = self._connect()
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.url.get_backend_name() == "sqlite"
+
+    @property
+    def place(self) -> str:
+        """Where it is, without user and password, for messages to the operator."""
+        return str(self.file) if self.file else f"{self.url.host or 'local'}/{self.url.database}"
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """A session for reading. StorageUnavailable if the database fails."""
+        with self._session(write=False) as session:
+            yield session
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """A transaction, committed at the end and undone as a whole by any exception.
+
+        StorageUnavailable if the database fails. IntegrityError is let through: it is an answer, not a fault.
+        """
+        with self._session(write=True) as session:
+            yield session
+
+    @contextmanager
+    def change(self) -> Iterator[tuple[Session, int]]:
+        """A `write` with a revision of its own. Changes are in line: one at a time, in the order of revisions."""
+        with self.write() as session:
+            session.execute(update(StateRow).where(StateRow.id == 1).values(revision=StateRow.revision + 1))
+            revision = session.scalar(select(StateRow.revision).where(StateRow.id == 1))
+            if revision is None:
+                raise StorageUnavailable("the database is empty; run: sealane init")
+            yield session, revision
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A bare connection in a writing transaction, for migrations."""
+        with self.translated(), self._engine.execution_options(**{_WRITE: True}).begin() as connection:
+            self._check_file()
+            yield connection
+
+    def truncate_log(self) -> None:
+        """Empties SQLite's write-ahead log into the database, so that overwritten material is not left there."""
+        if self.is_sqlite:
+            with self.translated(), self._engine.connect() as connection:
+                raw = connection.connection.driver_connection
+                assert isinstance(raw, sqlite3.Connection)
+                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turns SQLAlchemy's errors into StorageUnavailable."""
+        try:
+            yield
+        except IntegrityError:
+            raise
+        except SQLAlchemyError as error:
+            raise unavailable(error) from None
+
+    @contextmanager
+    def _session(self, *, write: bool) -> Iterator[Session]:
+        with self.translated():
+            self._check_file()
+            connection = self._engine.connect().execution_options(**{_WRITE: write})
+            with connection, Session(connection, expire_on_commit=False) as session, session.begin():
+                yield session
+                # Flushed here, so that a fault on the way is told from one while committing.
+                session.flush()
+
+    def _check_file(self) -> None:
+        """SQLite goes on happily with a file that was deleted or replaced, and what it writes there is lost."""
+        if self.file is None:
+            return
+        try:
+            status = os.stat(self.file)
+        except FileNotFoundError:
+            raise StorageUnavailable("the database file is gone, or was never made by: sealane init") from None
+        except OSError:
+            raise StorageUnavailable("the database file can't be opened") from None
+        identity = (status.st_dev, status.st_ino)
+        if self._identity is None:
+            self._identity = identity
+        elif self._identity != identity:
+            # Another file took its place: old connections see the old one.
+            self._engine.dispose()
+            self._identity = identity
+
+    def _connect(self) -> Engine:
+        if self.is_sqlite:
+            # rw: a file that is gone is an error, never an empty database made anew.
+            uri = URL.create("sqlite", database=f"file:{self.file}", query={"mode": "rw", "uri": "true"})
+            engine = create_engine(uri, hide_parameters=True, pool_size=4, max_overflow=4, pool_timeout=5)
+            event.listen(engine, "connect", _configure_sqlite)
+            event.listen(engine, "begin", _begin_sqlite)
+            return engine
+        try:
+            return create_engine(
+                self.url,
+                hide_parameters=True,
+                connect_args=_POSTGRES_ARGUMENTS,
+                pool_size=4,
+                max_overflow=4,
+                pool_timeout=5,
+                # A connection that died while idle is replaced without an error.
+                pool_pre_ping=True,
+            )
+        except ModuleNotFoundError:
+            raise SetupError("PostgreSQL needs its driver; run: pip install 'sealane[postgres]'") from None
+
+
+def _checked(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise SetupError("SEALANE_DATABASE_URL is not a URL; wanted sqlite:////path or postgresql://...") from None
+    if parsed.drivername in ("postgres", "postgresql"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise SetupError("SEALANE_DATABASE_URL must begin with sqlite: or postgresql:")
+    if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
+        raise SetupError("SEALANE_DATABASE_URL must name a file: sqlite:////path/sealane.db")
+    return parsed
+
+
+def _configure_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
+    # The driver must not open or close transactions by itself: `_begin_sqlite` does.
+    connection.isolation_level = None
+    for pragma in _PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # IMMEDIATE: a writer waits for its turn at the start instead of failing in the middle.
+    options: dict[str, Any] = dict(connection.get_execution_options())
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get(_WRITE) else "BEGIN")

@@ -38,6 +38,7 @@ KINDS: dict[str, Kind] = {
         Kind("not-allowed", 403, "This token may not do that, or there is no such key"),
         Kind("not-found", 404, "There is nothing here"),
         Kind("key-not-found", 404, "There is no such key"),
+        Kind("token-not-found", 404, "There is no such token"),
         Kind("method-not-allowed", 405, "This method is not allowed here"),
         Kind("body-too-slow", 408, "The body came too slowly"),
         Kind("key-exists", 409, "A key of this name exists already"),

@@ -100,6 +100,11 @@ class Call:
         slots[base + _BYTES_IN] += bytes_in
         slots[base + _BYTES_OUT] += bytes_out
 
+    def move(self, other: Call) -> None:
+        """A call that was begun here turned out to be one of `other`, where it is to be finished."""
+        self._slots[self.started_at] -= 1
+        other._slots[other.started_at] += 1
+
     def items(self, outcome: int, count: int) -> None:
         """Count `count` items of a batch that ended as `outcome`."""
         self._slots[self._base + _ITEMS + outcome] += count

@@ -1,0 +1,1 @@
+"""HTTP calls, thin: each reads a request, asks the keyring, and answers."""

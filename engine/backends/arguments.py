@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 from engine.protocol import NONCE_SIZES
 
 if TYPE_CHECKING:
+    import ctypes
+
     from typing_extensions import Buffer
 
 
@@ -84,9 +87,19 @@ def _address(view: memoryview) -> int:
     """Where the bytes are. ctypes.from_buffer would do, but refuses read-only memory."""
     import ctypes
 
-    class PyBuffer(ctypes.Structure):
-        """struct Py_buffer; part of the stable ABI."""
+    filled = _py_buffer()()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), ctypes.byref(filled), 0)
+    address = ctypes.c_void_p.from_buffer(filled).value or 0
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(filled))
+    return address
 
+
+@functools.cache
+def _py_buffer() -> type[ctypes.Structure]:
+    """struct Py_buffer, part of the stable ABI; its first field is the address."""
+    import ctypes
+
+    class PyBuffer(ctypes.Structure):
         _fields_ = (
             ("buf", ctypes.c_void_p),
             ("obj", ctypes.c_void_p),
@@ -101,8 +114,4 @@ def _address(view: memoryview) -> int:
             ("internal", ctypes.c_void_p),
         )
 
-    filled = PyBuffer()
-    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), ctypes.byref(filled), 0)
-    address = int(filled.buf or 0)
-    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(filled))
-    return address
+    return PyBuffer

@@ -1,0 +1,41 @@
+"""Every implementation of the engine in turn: each usable native kernel, and each other backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import engine
+import pytest
+
+
+def implementations() -> list[str]:
+    outcomes = engine.check()
+    backends = [name for name in engine.info().backends if name != "native" and outcomes[name] == "ok"]
+    return [*engine.info().kernels, *backends]
+
+
+IMPLEMENTATIONS = implementations()
+
+
+@pytest.fixture(params=IMPLEMENTATIONS)
+def implementation(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Makes one implementation the one in use, and puts the former one back."""
+    before = engine.info().kernel
+    engine.use(request.param)
+    yield request.param
+    engine.use(before)
+
+
+@pytest.fixture(params=[name for name in IMPLEMENTATIONS if name != "reference"])
+def compared(request: pytest.FixtureRequest) -> Iterator[str]:
+    """As ``implementation``, but for the one that the others are compared with."""
+    before = engine.info().kernel
+    engine.use(request.param)
+    yield request.param
+    engine.use(before)
+
+
+@pytest.fixture(params=["xchacha20-poly1305", "chacha20-poly1305"])
+def algorithm(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name

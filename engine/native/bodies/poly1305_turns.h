@@ -1,0 +1,58 @@
+/* Poly1305 on vectors, whatever the radix: included by poly1305_26.h and poly1305_44.h, which say what a limb is and how one turn goes.
+ *
+ * A vector holds LANES_HALVES * LANES_LANES blocks. Lane w of half s sums every block that falls to it; its half and vector say what
+ * power of r it still needs, the same for every lane, so one multiply serves two halves and lanes meet only once, at the end, where the
+ * last turn gives each lane its own power.
+ */
+enum { VECTOR_BLOCKS = LANES_HALVES * LANES_LANES, VECTOR_BYTES = VECTOR_BLOCKS * POLY1305_BLOCK };
+_Static_assert(LANES_UNROLL * VECTOR_BLOCKS <= POLY1305_POWERS_MAX, "raise POLY1305_POWERS_MAX");
+_Static_assert(LANES_UNROLL * FACTORS * sizeof(limb) <= POLY1305_TABLE_MAX, "raise POLY1305_TABLE_MAX");
+
+typedef const limb (*factors)[FACTORS];
+
+/* Entry v of the table serves the vector that is v before a turn's last: lane w of half s there wants r^((v + 1) * VECTOR_BLOCKS -
+   s * LANES_LANES - w) when it is the message's last turn. Lane 0's is what every lane wants before that. */
+static void prepare(struct poly1305 *state, uint32_t vectors)
+{
+    if (state->vectors >= vectors)
+        return;
+    poly1305_powers(state, vectors * VECTOR_BLOCKS);
+    limb *table = (limb *)state->table;
+    for (uint32_t v = state->vectors; v < vectors; v++)
+        for (int s = 0; s < LANES_HALVES; s++)
+            for (int w = 0; w < LANES_LANES; w++)
+                put_factors(table + v * FACTORS, s, w, state->power[(int)(v + 1) * VECTOR_BLOCKS - s * LANES_LANES - w - 1]);
+    state->vectors = vectors;
+}
+
+/* All `vectors` in turns of `count` after as many single ones as don't fill a turn; `count` is a constant. */
+ALWAYS_INLINE void turns(struct poly1305 *state, const uint8_t *in, size_t vectors, int count)
+{
+    prepare(state, (uint32_t)count);
+    /* Locals, since the compiler can't know that the input is not the table. */
+    limb last[LANES_UNROLL][FACTORS], each[LANES_UNROLL][FACTORS];
+    const limb *table = (const limb *)state->table;
+    accumulator_limb h[ACCUMULATOR_LIMBS];
+    take_accumulator(h, state->h);
+    if (vectors > (size_t)count) {
+        UNROLL for (int v = 0; v < count; v++) UNROLL for (int i = 0; i < FACTORS; i++) each[v][i] = spread(table[v * FACTORS + i]);
+        for (; vectors % (size_t)count; vectors--, in += VECTOR_BYTES)
+            turn(h, (factors)each, in, 1);
+        for (; vectors > (size_t)count; vectors -= (size_t)count, in += count * VECTOR_BYTES)
+            turn(h, (factors)each, in, count);
+    }
+    UNROLL for (int v = 0; v < count; v++) UNROLL for (int i = 0; i < FACTORS; i++) last[v][i] = table[v * FACTORS + i];
+    turn(h, (factors)last, in, count);
+    give_accumulator(state->h, h);
+}
+
+static void poly1305_vectors(struct poly1305 *state, const uint8_t *in, size_t vectors)
+{
+    if (vectors >= LANES_UNROLL && (state->vectors >= LANES_UNROLL || vectors >= LANES_WORTH_UNROLL))
+        turns(state, in, vectors, LANES_UNROLL);
+    else
+        turns(state, in, vectors, 1);
+}
+
+#define KERNEL_POLY1305                                                                       \
+    .poly1305_bytes = VECTOR_BYTES, .poly1305_worth = LANES_WORTH * VECTOR_BYTES, .poly1305_vectors = poly1305_vectors

@@ -1,0 +1,19 @@
+/* A second implementation of everything, plain and slow, from RFC 8439 and draft-irtf-cfrg-xchacha-03: numbers are arrays of bytes or
+ * 32-bit words and nothing is shared with the engine. */
+#ifndef SEALANE_PLAIN_H
+#define SEALANE_PLAIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void plain_chacha20_xor(uint8_t *out, const uint8_t *in, size_t size, const uint8_t key[32], uint32_t counter, const uint8_t nonce[12]);
+void plain_hchacha20(uint8_t out[32], const uint8_t key[32], const uint8_t nonce[16]);
+void plain_poly1305(uint8_t tag[16], const uint8_t *message, size_t size, const uint8_t key[32]);
+void plain_aead_seal(uint8_t *out, uint8_t tag[16], const uint8_t *in, size_t size, const uint8_t *aad, size_t aad_size,
+                     const uint8_t key[32], const uint8_t *nonce, int extended);
+
+/* What a kernel's turns must give for an accumulator and powers of r that are all `factor`, radix 2^44: every block is multiplied by
+   it once for each turn from its own on. A turn is `turn` bytes. The result is compared modulo 2^130 - 5. */
+int plain_turns_equal(const uint64_t h[3], const uint64_t factor[3], const uint8_t *in, size_t size, size_t turn, const uint64_t result[3]);
+
+#endif

@@ -1,20 +1,13 @@
-"""Every implementation of the engine in turn: each usable native kernel, and each other backend."""
+"""Fixtures that bring a test to every implementation of the engine in turn."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import engine
 import pytest
+from implementations import IMPLEMENTATIONS
 
-
-def implementations() -> list[str]:
-    outcomes = engine.check()
-    backends = [name for name in engine.info().backends if name != "native" and outcomes[name] == "ok"]
-    return [*engine.info().kernels, *backends]
-
-
-IMPLEMENTATIONS = implementations()
+import engine
 
 
 @pytest.fixture(params=IMPLEMENTATIONS)

@@ -1,4 +1,4 @@
-"""What the reference backend answers, for every prefix of one message at once: it is slow, so each is asked for once."""
+"""What the reference answers for every prefix of one message: it is slow, so each answer is computed once."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Tags:
         self.message = message
         self.r = int.from_bytes(key[:16], "little") & CLAMP
         self.s = int.from_bytes(key[16:], "little")
-        accumulator = self._absorbed(0, head)
+        accumulator = self.absorbed(0, head)
         self.accumulators = [accumulator]
         for start in range(0, len(message) - 15, 16):
-            accumulator = self._absorbed(accumulator, message[start : start + 16])
+            accumulator = self.absorbed(accumulator, message[start : start + 16])
             self.accumulators.append(accumulator)
 
-    def _absorbed(self, accumulator: int, blocks: bytes) -> int:
+    def absorbed(self, accumulator: int, blocks: bytes) -> int:
         for start in range(0, len(blocks), 16):
             block = int.from_bytes(blocks[start : start + 16] + b"\1", "little")
             accumulator = (accumulator + block) * self.r % PRIME
@@ -60,13 +60,13 @@ class Tags:
     def of(self, size: int) -> bytes:
         """The tag of the first ``size`` bytes."""
         whole = size // 16
-        return self._finished(self._absorbed(self.accumulators[whole], self.message[whole * 16 : size]))
+        return self._finished(self.absorbed(self.accumulators[whole], self.message[whole * 16 : size]))
 
     def of_padded(self, size: int, tail: bytes) -> bytes:
         """The tag of the first ``size`` bytes, padded to whole blocks, and then ``tail``."""
         whole = size // 16
         rest = self.message[whole * 16 : size]
-        return self._finished(self._absorbed(self.accumulators[whole], rest + bytes(-len(rest) % 16) + tail))
+        return self._finished(self.absorbed(self.accumulators[whole], rest + bytes(-len(rest) % 16) + tail))
 
 
 @functools.cache

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 
-import engine
 import oracle
 import pytest
+
+import engine
 from engine.backends import reference
 
 HIGHEST = 2100

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import engine
 import oracle
 import pytest
+
+import engine
 from engine.backends import reference
 
 NONCE = oracle.nonce("chacha20-poly1305")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-import engine
 import oracle
 import pytest
-from conftest import IMPLEMENTATIONS
+from implementations import IMPLEMENTATIONS
+
+import engine
 
 HIGHEST = 2100
 

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import engine
 import pytest
+
+import engine
 
 ANSWERS: dict[str, list[dict[str, Any]]] = json.loads(
     Path(__file__).with_name("known_answers.json").read_text(encoding="ascii")

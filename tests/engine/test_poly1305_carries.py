@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import struct
 
-import engine
 import pytest
 from oracle import CLAMP, PRIME, Tags
+
+import engine
 
 S_ZERO, S_ONES = 0, 2**128 - 1
 
@@ -111,8 +112,7 @@ def test_chosen_accumulators_are_exported_reduced() -> None:
 
 
 def _after(key: bytes, accumulator: int, message: bytes) -> int:
-    tags = Tags(key, b"")
-    return tags._absorbed(accumulator, message)
+    return Tags(key, b"").absorbed(accumulator, message)
 
 
 CASES_FROM_STATES: list[tuple[bytes, int, bytes, bytes]] = []

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import engine
 import pytest
+
+import engine
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "vectors" / "wycheproof"
 FILES = {

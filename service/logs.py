@@ -78,6 +78,7 @@ def configure(level: str = "info", stream: TextIO | None = None) -> None:
         logger = logging.getLogger(name)
         logger.handlers = []
         logger.propagate = True
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     # One line per call is ours to write, and uvicorn's would hold the path.
     logging.getLogger("uvicorn.access").disabled = True
     logging.getLogger("uvicorn.access").propagate = False

@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import structlog
 
-from service.access import Access
-from service.audit import AuditTrail
-from service.follower import Follower
-from service.keyring import Keyring
+from service.core import Core
 from service.settings import Settings
-from service.storage import Database
 from service.telemetry import Metrics
 from service.wire import Watch
 
+# Bytes a second: a body that comes more slowly, once it was awaited for the time-out, is given up.
+MIN_BODY_RATE = 1024
 
-@dataclass
+
 class Runtime:
-    """The parts of one worker. `draining` is set once it has been told to end; `ready` once it has started."""
+    """One worker: the core, its counters, and how far it is in its life.
 
-    settings: Settings
-    database: Database
-    follower: Follower
-    audit: AuditTrail
-    access: Access
-    keyring: Keyring
-    metrics: Metrics
-    watch: Watch
-    ready: bool = False
-    draining: bool = False
-    log: Any = field(default_factory=lambda: structlog.get_logger("sealane"))
+    `ready` once it has started; `draining` once it has been told to end.
+    """
+
+    def __init__(self, core: Core, metrics: Metrics, watch: Watch) -> None:
+        self.core = core
+        self.settings: Settings = core.settings
+        self.access = core.access
+        self.audit = core.audit
+        self.keyring = core.keyring
+        self.metrics = metrics
+        self.watch = watch
+        self.ready = False
+        self.draining = False
+        self.log: Any = structlog.get_logger("sealane")
+
+    @classmethod
+    def open(cls, settings: Settings, metrics_folder: Path | None = None) -> Runtime:
+        """As `Core.open`. Counters are shared with the other workers that are given the same folder."""
+        core = Core.open(settings)
+        return cls(core, Metrics(metrics_folder), Watch(settings.body_timeout, MIN_BODY_RATE))
 
     def drain(self) -> None:
         """From now on this worker says that it is not ready; it still serves."""
         self.draining = True
         self.metrics.state("draining", 1)
+
+    async def report(self) -> None:
+        """Tell the metrics how the storage is; runs after each poll."""
+        self.metrics.state("degraded", int(self.keyring.degraded))
+        self.metrics.state("staleness_milliseconds", int(self.keyring.staleness_seconds * 1000))

@@ -1,0 +1,135 @@
+"""uvicorn, set up for the service: workers, protocol, logs, memory and signals."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from service import logs
+from service.app import Sealane, create_app
+from service.protocol import FAST, FUSED, exchange_fits
+from service.settings import Settings
+
+_log = logging.getLogger("sealane.server")
+
+# glibc gives the memory of large bodies back after each call and faults it in again for the next, which costs about
+# as much as sealing them. It takes no larger threshold for mmap than 32 MiB.
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
+_MALLOC = ((_M_TRIM_THRESHOLD, 256 * 2**20), (_M_MMAP_THRESHOLD, 32 * 2**20), (_M_TOP_PAD, 16 * 2**20))
+
+
+class Worker:
+    """Makes the application in a worker process; pickled on its way there."""
+
+    def __init__(self, settings: Settings, metrics_folder: Path) -> None:
+        self.settings = settings
+        self.metrics_folder = metrics_folder
+
+    def __call__(self) -> Any:
+        logs.configure(self.settings.log_level)
+        keep_memory()
+        app = create_app(self.settings, self.metrics_folder)
+        return _Lifespan(app)
+
+
+class _Lifespan:
+    """The application, which a signal tells to drain, and which ends the process with a message if it can't start."""
+
+    def __init__(self, app: Sealane) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            await self._app(scope, receive, send)
+            return
+        drain_on_signal(self._app)
+        await self._app(scope, receive, send)
+
+
+def run(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT; blocks. SystemExit if a worker can't start, after logging why.
+
+    A SealaneError (a wrong master key, a missing schema, ...) is raised before anything listens.
+    """
+    logs.configure(settings.log_level)
+    keep_memory()
+    _check(settings)
+    workers = settings.workers or len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory(prefix="sealane-metrics-") as folder:
+        config = configuration(settings, Worker(settings, Path(folder)), workers)
+        if workers > 1:
+            sock = config.bind_socket()
+            Multiprocess(config, sockets=[sock]).run()
+            return
+        server = uvicorn.Server(config)
+        server.run()
+        if not server.started:
+            sys.exit(3)
+
+
+def configuration(settings: Settings, app: Any, workers: int = 1) -> uvicorn.Config:
+    """uvicorn's configuration. `app`: a factory of the application."""
+    fused = settings.fused_writes and exchange_fits()
+    if settings.fused_writes and not fused:
+        _log.info("answers are written as uvicorn does it: this version is not one that fused writes were tested with")
+    return uvicorn.Config(
+        app,
+        factory=True,
+        host=settings.host,
+        port=settings.port,
+        workers=workers,
+        root_path=settings.root_path,
+        http=FUSED if fused and FUSED is not None else FAST,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
+    )
+
+
+def keep_memory() -> bool:
+    """Have glibc's malloc keep what large bodies needed. False where it is another malloc."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return False
+    kept = [mallopt(option, value) == 1 for option, value in _MALLOC]
+    return all(kept)
+
+
+def drain_on_signal(app: Sealane) -> None:
+    """Have SIGTERM make readiness fail, before uvicorn's own handler ends the server."""
+    try:
+        before = signal.getsignal(signal.SIGTERM)
+
+        def drain(number: int, frame: FrameType | None) -> None:
+            runtime = getattr(app, "runtime", None)
+            if runtime is not None:
+                runtime.drain()
+            if callable(before):
+                before(number, frame)
+
+        signal.signal(signal.SIGTERM, drain)
+    except ValueError:
+        return  # not the main thread: whoever runs us there handles signals
+
+
+def _check(settings: Settings) -> None:
+    """Find out here, once, what would otherwise fail in every worker."""
+    from service.core import Core
+
+    core = Core.open(settings)
+    core.audit.close()
+    core.database.close()

@@ -28,7 +28,6 @@ from service.errors import (
     NotAllowed,
     NotAuthenticated,
     SealaneError,
-    StorageUnavailable,
     TokenNotFound,
 )
 from service.follower import Follower
@@ -149,17 +148,16 @@ class Access:
         return principal
 
     async def authenticate_slow(self, authorization: bytes | str | None) -> Principal:
-        """As `authenticate`; asks the storage for a token it does not know, made a moment ago by another worker."""
+        """As `authenticate`; asks the storage for a token it does not know, made a moment ago by another worker.
+
+        As `authenticate`; StorageUnavailable if that question can't be asked."""
         try:
             return self.authenticate(authorization)
         except NotAuthenticated:
             if not self._may_be_new(_bearer(authorization)):
                 raise
-        try:
-            await self._follower.refresh()
-        except StorageUnavailable:
-            # What is loaded decides; it is fresh enough, or `authenticate` would have said so.
-            raise NotAuthenticated(_WANTED) from None
+        # A lost storage is said to be lost: a 401 would make a client throw a good token away.
+        await self._follower.refresh()
         return self.authenticate(authorization)
 
     @staticmethod
@@ -195,7 +193,7 @@ class Access:
         listed = tuple(grants)
         if not listed:
             raise Malformed("wanted at least one grant")
-        token_id, made = _make_token()
+        token_id, made = new_token()
         row = TokenRow(
             id=token_id,
             name=name,
@@ -208,6 +206,17 @@ class Access:
         await asyncio.to_thread(self._insert, row, actor, request_id)
         self.apply([row], whole=False)
         return token or made, _info(row)
+
+    async def adopt(self, token: str, name: str, grant: Grant, *, actor: str) -> None:
+        """Makes sure that `token`, chosen by somebody, is one with this grant: for development and tests.
+
+        Malformed if it was revoked, or exists with other grants.
+        """
+        known = self._by_hash.get(_hash(token))
+        if known is None:
+            await self.create(name, [grant], actor=actor, token=token)
+        elif grant not in known.grants:
+            raise Malformed("the token exists with other grants; choose another one")
 
     async def revoke(self, token_id: str, *, actor: str, request_id: str | None = None) -> TokenInfo:
         """Refused here at once, elsewhere within a second. Twice is as good as once. TokenNotFound."""
@@ -243,6 +252,8 @@ class Access:
 
     def _insert(self, row: TokenRow, actor: str, request_id: str | None) -> None:
         with self._database.change() as (session, revision):
+            if session.scalar(select(TokenRow.id).where(TokenRow.hash == row.hash)) is not None:
+                raise Malformed("this token was used before; choose another one")
             row.revision = revision
             session.add(row)
             detail = {"name": row.name, "grants": row.grants, "expires_at": _iso(row.expires_at)}
@@ -288,7 +299,7 @@ def _check(token: bytes) -> bytes:
     return _base32(zlib.crc32(token).to_bytes(4)).encode()
 
 
-def _make_token() -> tuple[str, str]:
+def new_token() -> tuple[str, str]:
     token_id = _base32(secrets.token_bytes(10))
     body = f"sealane_{token_id}_{_base32(secrets.token_bytes(32))}"
     return token_id, body + _check(body.encode()).decode()

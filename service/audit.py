@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import json
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,6 +58,7 @@ class AuditTrail:
         self._syncing: asyncio.Task[None] | None = None
         self._sync_next: asyncio.Task[None] | None = None
         self.records_calls = file is not None
+        self._sync = sync
         self.needs_sync = file is not None and sync
 
     def open(self) -> None:
@@ -68,6 +70,8 @@ class AuditTrail:
             self._descriptor = os.open(self._path, flags, 0o600)
         except OSError:
             raise AuditUnavailable("the audit file can't be opened, so nothing is served") from None
+        # A pipe or a terminal has no disk to be on.
+        self.needs_sync = self._sync and stat.S_ISREG(os.fstat(self._descriptor).st_mode)
 
     def close(self) -> None:
         if self._descriptor >= 0:

@@ -37,6 +37,7 @@ class Follower:
         self._max_staleness = max_staleness
         self._parts: list[Follows] = []
         self._chores: list[Callable[[], Awaitable[None]]] = []
+        self._early_chores: list[Callable[[], Awaitable[None]]] = []
         self._seen = 0
         self._answered = 0.0
         self._fault: str | None = None
@@ -49,9 +50,9 @@ class Follower:
     def add(self, part: Follows) -> None:
         self._parts.append(part)
 
-    def add_chore(self, chore: Callable[[], Awaitable[None]]) -> None:
-        """`chore` runs after each poll that succeeded; its errors are logged."""
-        self._chores.append(chore)
+    def add_chore(self, chore: Callable[[], Awaitable[None]], *, always: bool = False) -> None:
+        """`chore` runs after each poll that succeeded (`always`: before each poll); its errors are logged."""
+        (self._early_chores if always else self._chores).append(chore)
 
     async def start(self) -> None:
         """Loads everything, then polls in the background. StorageUnavailable if the first load fails."""
@@ -147,11 +148,14 @@ class Follower:
         while True:
             await asyncio.sleep(self._interval)
             try:
+                for chore in self._early_chores:
+                    await chore()
                 await self.refresh()
                 for chore in self._chores:
                     await chore()
-            except SealaneError:
-                continue
+            except SealaneError as error:
+                # A lost storage is told once, by `_load`.
+                _log.debug("poll: %s", error.detail)
             except Exception:
                 # The poller must outlive anything: without it revocations would never arrive.
                 _log.exception("the follower failed")

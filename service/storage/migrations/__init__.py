@@ -1,0 +1,1 @@
+"""Alembic migrations, run by `sealane init` and `sealane serve --dev`."""

@@ -66,6 +66,7 @@ class Sealane(FastAPI):
         self.add_exception_handler(SealaneError, _on_error)
         self.add_exception_handler(HTTPException, _on_http_exception)
         self.add_exception_handler(RequestValidationError, _on_invalid)
+        self.add_exception_handler(Exception, _on_failure)
 
     def open(self) -> None:
         """Make the runtime; blocks. As `Core.open`."""
@@ -112,7 +113,7 @@ class Sealane(FastAPI):
     async def _serve_managed(self, scope: Scope, receive: Receive, send: Send) -> None:
         managed = Managed(self.runtime, scope, receive, send)
         method = scope["method"]
-        if method == "HEAD" and "HEAD" not in (allowed := self.allowed(scope)) and "GET" in allowed:
+        if method == "HEAD" and not self._serves(scope, "HEAD") and self._serves(scope, "GET"):
             # The server's own copy of the scope goes on saying HEAD: by that it knows to send no body.
             scope = {**scope, "method": "GET"}
         elif method == "OPTIONS":
@@ -123,14 +124,14 @@ class Sealane(FastAPI):
 
     def allowed(self, scope: Scope) -> list[str]:
         """The methods that this path is served with."""
-        found = [
-            method
-            for method in _METHODS
-            if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in self.router.routes)
-        ]
+        found = [method for method in _METHODS if self._serves(scope, method)]
         if "GET" in found and "HEAD" not in found:
             found.insert(1, "HEAD")
         return [*found, "OPTIONS"] if found else []
+
+    def _serves(self, scope: Scope, method: str) -> bool:
+        asked = {**scope, "method": method}
+        return any(route.matches(asked)[0] is Match.FULL for route in self.router.routes)
 
     async def _options(self, scope: Scope, receive: Receive, send: Send) -> None:
         allowed = self.allowed(scope)
@@ -247,6 +248,11 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
         return _answer(request, method_not_allowed(", ".join(request.app.allowed(request.scope))))
     known = {400: "malformed", 404: "not-found", 413: "too-large", 415: "unsupported-media-type"}
     return _answer(request, Problem(known.get(error.status_code, "internal")))
+
+
+async def _on_failure(request: Request, error: Exception) -> Response:
+    """Starlette raises the error again after this answer, and `Managed` logs it."""
+    return _answer(request, Problem("internal"))
 
 
 async def _on_invalid(request: Request, error: Exception) -> Response:

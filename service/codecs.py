@@ -118,30 +118,6 @@ class ItemProblem(Struct):
     problem: ProblemMembers
 
 
-class SealResults(Struct):
-    """One result per item, in the order of the items."""
-
-    results: list[SealAnswer | ItemProblem]
-
-
-class OpenResults(Struct):
-    """One result per item, in the order of the items."""
-
-    results: list[OpenAnswer | ItemProblem]
-
-
-class MacResults(Struct):
-    """One result per item, in the order of the items."""
-
-    results: list[MacAnswer | ItemProblem]
-
-
-class VerifyResults(Struct):
-    """One result per item, in the order of the items."""
-
-    results: list[VerifyAnswer | ItemProblem]
-
-
 encode: Final[Callable[[Any], bytes]] = msgspec.json.Encoder().encode
 _compact: Final = msgspec.json.format
 

@@ -19,10 +19,11 @@ from service.routes.management import BEARER
 
 REF: Final = "#/components/schemas/{name}"
 _STRUCTS: Final = (
-    codecs.SealItem, codecs.SealBatch, codecs.SealAnswer, codecs.SealResults,
-    codecs.OpenItem, codecs.OpenBatch, codecs.OpenAnswer, codecs.OpenResults,
-    codecs.MacItem, codecs.MacBatch, codecs.MacAnswer, codecs.MacResults,
-    codecs.VerifyItem, codecs.VerifyBatch, codecs.VerifyAnswer, codecs.VerifyResults,
+    codecs.SealItem, codecs.SealBatch, codecs.SealAnswer,
+    codecs.OpenItem, codecs.OpenBatch, codecs.OpenAnswer,
+    codecs.MacItem, codecs.MacBatch, codecs.MacAnswer,
+    codecs.VerifyItem, codecs.VerifyBatch, codecs.VerifyAnswer,
+    codecs.ItemProblem, codecs.ProblemMembers,
 )  # fmt: skip
 _OCTETS: Final = {"schema": {"type": "string", "format": "binary"}}
 _BASE64: Final = {"type": "string", "contentEncoding": "base64"}
@@ -57,9 +58,20 @@ _SUMMARIES: Final = {
 
 
 def components() -> dict[str, Any]:
-    """The schemas of the structs, by name."""
+    """The schemas of the structs, and of the lists of them that batches yield, by name."""
     _, schemas = msgspec.json.schema_components(_STRUCTS, ref_template=REF)
-    return dict(schemas)
+    return {**schemas, **{f"{action.title()}Results": _results(action.title()) for action in _SUMMARIES}}
+
+
+def _results(name: str) -> dict[str, Any]:
+    each = {"oneOf": [{"$ref": REF.format(name=f"{name}Answer")}, {"$ref": REF.format(name="ItemProblem")}]}
+    return {
+        "title": f"{name}Results",
+        "description": "One result per item, in the order of the items: its answer, or the problem with it.",
+        "type": "object",
+        "properties": {"results": {"type": "array", "items": each}},
+        "required": ["results"],
+    }
 
 
 def examples(sealed: str = _SEALED, mac: str = _MACED) -> dict[str, dict[str, Any]]:

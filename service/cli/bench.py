@@ -7,19 +7,14 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 import engine
-from service.cli.console import USAGE, err, fail, out
+from service.cli.console import USAGE, err, fail, out, print_json
 
 app = typer.Typer(help="Measure ours beside its peers, in one run, with ratios.", no_args_is_help=True)
 
 _EXTRA = "the benchmark's peers are not installed: pip install 'sealane[bench]' ({})"
-
-
-def _print_json(document: object) -> None:
-    print(msgspec.json.format(msgspec.json.encode(document)).decode())
 
 
 @app.command("engine")
@@ -56,7 +51,7 @@ def bench_engine(
     here = machine.describe()
     if json_output:
         document = {"machine": here, "settings": settings, "results": [bench.as_record(result) for result in results]}
-        _print_json(document)
+        print_json(document)
     else:
         tables.print_machine(out, here)
         engine_tables.print_results(out, results)
@@ -102,7 +97,7 @@ def bench_http(
     }
     if json_output:
         records = [bench.as_record(result) for result in results]
-        _print_json({"machine": here, "conditions": conditions, "settings": settings, "results": records})
+        print_json({"machine": here, "conditions": conditions, "settings": settings, "results": records})
         return
     tables.print_machine(out, here)
     for name, text in conditions.items():

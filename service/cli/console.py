@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+import msgspec
 import typer
 from rich.console import Console
 
@@ -22,3 +23,8 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
     """Tell the user in one line what was wanted, and exit with `code`."""
     err.print(f"sealane: {message}", style="red", markup=False)
     raise typer.Exit(code)
+
+
+def print_json(value: object) -> None:
+    """Print a value as indented JSON on standard output."""
+    print(msgspec.json.format(msgspec.json.encode(value)).decode())

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import typer
 
-from service.cli import bench
+from service.cli import bench, key, token
+from service.cli.errors import Group
+from service.cli.init import init
+from service.cli.selftest import selftest
+from service.cli.serve import serve
 
 app = typer.Typer(
     name="sealane",
+    cls=Group,
     help="Sealane: seals, opens and MACs over HTTP, with keys that never leave the service.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # its tracebacks show local variables, and some of ours are secrets
 )
+app.command()(serve)
+app.command()(init)
+app.add_typer(token.app, name="token")
+app.add_typer(key.app, name="key")
+app.command()(selftest)
 app.add_typer(bench.app, name="bench")

@@ -70,7 +70,7 @@ class Aead(ABC):  # noqa: B024 - see above
     def open_into(self, nonce: Buffer, sealed: Buffer, out: Buffer, aad: Buffer = b"") -> int:
         """``open`` into ``out`` of at least len(sealed) - 16 bytes; returns the bytes written.
 
-        Overlaps as in ``seal_into``. When it raises ``InvalidTag`` the bytes it would have written are zero.
+        Overlaps as in ``seal_into``. When it raises ``InvalidTag`` nothing of the plaintext is in ``out``.
         """
         raise NotImplementedError
 

@@ -22,7 +22,7 @@ def buffer(name: str, value: Buffer) -> memoryview:
     except TypeError:
         raise TypeError(f"{name} must be bytes-like, not {type(value).__name__}") from None
     if not view.c_contiguous:
-        raise ValueError(f"{name} must be a contiguous buffer")
+        raise ValueError(f"{name} must be contiguous")
     # memoryview.cast refuses empty views and formats such as ctypes' "<c"; this takes them all.
     return PickleBuffer(view).raw()
 
@@ -43,9 +43,11 @@ def at_least(name: str, value: Buffer, size: int) -> memoryview:
 
 
 def at_most(name: str, value: Buffer, size: int) -> memoryview:
+    """For what ChaCha20 encrypts, where only the 32-bit counter sets a limit."""
     view = buffer(name, value)
     if view.nbytes > size:
-        raise ValueError(f"{name} must be at most {size} bytes, not {view.nbytes}")
+        never_wraps = "so that the block counter never wraps"
+        raise ValueError(f"{name} must be at most {size} bytes, {never_wraps}, not {view.nbytes}")
     return view
 
 
@@ -53,25 +55,29 @@ def integer(name: str, value: int, lowest: int, highest: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be int, not {type(value).__name__}") from None
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}") from None
     if not lowest <= number <= highest:
-        raise ValueError(f"{name} must be between {lowest} and {highest}, not {number}")
+        raise ValueError(f"{name} must be from {lowest} to {highest}, not {number}")
     return number
 
 
 def algorithm(value: str) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"algorithm must be str, not {type(value).__name__}")
+        raise TypeError(f"algorithm must be a string, not {type(value).__name__}")
     if value not in NONCE_SIZES:
-        raise ValueError(f"algorithm must be one of {', '.join(NONCE_SIZES)}, not {value!r}")
+        raise ValueError(f"algorithm must be {' or '.join(map(repr, NONCE_SIZES))}, not {value!r}")
     return value
 
 
-def output(out: Buffer, size: int, source_name: str, source: memoryview) -> memoryview:
+def output(out: Buffer, size: int, source: memoryview) -> memoryview:
     """The first ``size`` bytes of a writable buffer that does not overlap ``source``, unless they start together."""
-    view = buffer("out", out)
-    if view.readonly:
-        raise TypeError(f"out must be writable, not a read-only {type(out).__name__}")
+    try:
+        view = buffer("out", out)
+        writable = not view.readonly
+    except ValueError:
+        writable = False
+    if not writable:
+        raise ValueError("out must be contiguous and writable")
     if view.nbytes < size:
         raise ValueError(f"out must be at least {size} bytes, not {view.nbytes}")
     view = view[:size]
@@ -79,7 +85,7 @@ def output(out: Buffer, size: int, source_name: str, source: memoryview) -> memo
         start, source_start = _address(view), _address(source)
         apart = start + view.nbytes <= source_start or source_start + source.nbytes <= start
         if start != source_start and not apart:
-            raise ValueError(f"out must not overlap {source_name} unless both start at the same byte")
+            raise ValueError("out must begin where the input begins, or not overlap it")
     return view
 
 

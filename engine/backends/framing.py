@@ -57,13 +57,13 @@ class CheckedAead(Aead):
 
     def seal_into(self, nonce: Buffer, plaintext: Buffer, out: Buffer, aad: Buffer = b"") -> int:
         source = arguments.at_most("plaintext", plaintext, MAX_PLAINTEXT_SIZE)
-        target = arguments.output(out, source.nbytes + TAG_SIZE, "plaintext", source)
+        target = arguments.output(out, source.nbytes + TAG_SIZE, source)
         target[:] = self.seal(nonce, source, aad)
         return target.nbytes
 
     def open_into(self, nonce: Buffer, sealed: Buffer, out: Buffer, aad: Buffer = b"") -> int:
         source = _sealed(sealed)
-        target = arguments.output(out, source.nbytes - TAG_SIZE, "sealed", source)
+        target = arguments.output(out, source.nbytes - TAG_SIZE, source)
         checked_nonce = arguments.sized("nonce", nonce, self.nonce_size)
         checked_aad = arguments.buffer("aad", aad)
         opened = bytes(target.nbytes)
@@ -81,9 +81,9 @@ class CheckedAead(Aead):
 
     def seal_framed_many(self, prefix: Buffer, items: Sequence[tuple[Plaintext, Buffer]]) -> list[bytes]:
         pairs = list(items)
-        for index, item in enumerate(pairs):
-            if not isinstance(item, (tuple, list)) or len(item) != 2:
-                raise TypeError(f"items[{index}] must be a pair (plaintext, aad), not {type(item).__name__}")
+        for item in pairs:
+            if not isinstance(item, tuple) or len(item) != 2:
+                raise TypeError(f"item must be a tuple (plaintext, aad), not {type(item).__name__}")
         return [self.seal_framed(prefix, plaintext, aad) for plaintext, aad in pairs]
 
     def open_framed(self, message: Buffer, prefix_size: int, aad: Buffer = b"") -> bytes:
@@ -99,6 +99,6 @@ def _sealed(sealed: Buffer) -> memoryview:
 
 
 def _joined(plaintext: Plaintext) -> memoryview:
-    if isinstance(plaintext, (list, tuple)):
-        return memoryview(b"".join(arguments.buffer("plaintext", chunk) for chunk in plaintext))
+    if isinstance(plaintext, list):
+        return memoryview(b"".join(arguments.buffer("plaintext piece", piece) for piece in plaintext))
     return arguments.buffer("plaintext", plaintext)

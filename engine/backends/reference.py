@@ -30,6 +30,7 @@ _DIAGONALS = ((0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))
 _WORD = 0xFFFFFFFF
 _CLAMP = 0x0FFFFFFC0FFFFFFC0FFFFFFC0FFFFFFF
 _CHACHA20_BLOCK_SIZE = 64
+FINISHED = "the MAC is finished: one key makes one tag"
 
 
 def _rotated(word: int, bits: int) -> int:
@@ -135,7 +136,7 @@ class ReferencePoly1305(Poly1305):
         view = arguments.buffer("data", data)
         with self._lock:
             if self._tag is not None:
-                raise ValueError("update must come before digest and verify")
+                raise ValueError(FINISHED)
             whole = self._pending + bytes(view)
             end = len(whole) - len(whole) % BLOCK_SIZE
             self._absorb(whole[:end])
@@ -158,7 +159,7 @@ class ReferencePoly1305(Poly1305):
     def export_state(self) -> bytes:
         with self._lock:
             if self._tag is not None:
-                raise ValueError("export_state must come before digest and verify")
+                raise ValueError(FINISHED)
             return pack(State(self._key, self._settled(), self._pending))
 
 

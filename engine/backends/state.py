@@ -43,15 +43,11 @@ def pack(state: State) -> bytes:
 def unpack(value: Buffer) -> State:
     """Raises ``TypeError`` and ``ValueError``; the same state never has two spellings."""
     raw = arguments.sized("state", value, STATE_SIZE)
-    if raw[0] != _VERSION:
-        raise ValueError(f"state must be of version {_VERSION}, not {raw[0]}")
     key, rest = raw[1 : 1 + KEY_SIZE], raw[1 + KEY_SIZE :]
     accumulator = int.from_bytes(rest[:_ACCUMULATOR_SIZE], "little")
-    if accumulator >= PRIME:
-        raise ValueError("state must have an accumulator that is reduced modulo 2^130 - 5")
     length, pending = rest[_ACCUMULATOR_SIZE], rest[_ACCUMULATOR_SIZE + 1 :]
-    if length > _PENDING_SIZE:
-        raise ValueError(f"state must have a pending length of at most {_PENDING_SIZE}, not {length}")
-    if any(pending[length:]):
-        raise ValueError("state must have zeros after its pending bytes")
+    if raw[0] != _VERSION or accumulator >= PRIME or length > _PENDING_SIZE or any(pending[length:]):
+        raise ValueError(
+            "state must be what export_state() returned: its version, accumulator or pending bytes are not"
+        )
     return State(key, accumulator, pending[:length])

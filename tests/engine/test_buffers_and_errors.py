@@ -32,7 +32,7 @@ def refused(error: type[Exception], message: str, call: Callable[..., Any], *arg
 def test_key_sizes(size: int) -> None:
     for make in (engine.Aead, engine.MacKey):
         refused(ValueError, f"key must be 32 bytes, not {size}", make, bytes(size))
-    refused(ValueError, f"one_time_key must be 32 bytes, not {size}", engine.Poly1305, bytes(size))
+    refused(ValueError, f"key must be 32 bytes, not {size}", engine.Poly1305, bytes(size))
     refused(ValueError, f"key must be 32 bytes, not {size}", engine.chacha20_xor, bytes(size), bytes(12), b"")
     refused(ValueError, f"key must be 32 bytes, not {size}", engine.hchacha20, bytes(size), bytes(16))
 
@@ -74,17 +74,18 @@ def test_too_long_for_the_counter(algorithm: str) -> None:
         space = mmap.mmap(-1, limit + 64, flags=flags)
     except (OSError, ValueError, OverflowError) as error:
         pytest.skip(f"256 GiB of address space are not to be had: {error}")
-    with space, memoryview(space) as view:
-        aead, nonce = engine.Aead(KEY, algorithm), NONCES[algorithm]
-        with view[: limit + 1] as text:
-            message = f"plaintext must be at most {limit} bytes, not {limit + 1}"
-            refused(ValueError, message, aead.seal, nonce, text)
-            refused(ValueError, message, aead.seal_into, nonce, text, view)
-            refused(ValueError, message, aead.seal_framed, b"", text)
-        with view[: limit + 17] as sealed:
-            message = f"sealed must be at most {limit + 16} bytes, not {limit + 17}"
-            refused(ValueError, message, aead.open, nonce, sealed)
-            refused(ValueError, message, aead.open_into, nonce, sealed, view)
+    view = memoryview(space)
+    aead, nonce = engine.Aead(KEY, algorithm), NONCES[algorithm]
+    never_wraps = "so that the block counter never wraps"
+    message = f"plaintext must be at most {limit} bytes, {never_wraps}, not {limit + 1}"
+    text = view[: limit + 1]
+    refused(ValueError, message, aead.seal, nonce, text)
+    refused(ValueError, message, aead.seal_into, nonce, text, view)
+    refused(ValueError, message, aead.seal_framed, b"", text)
+    message = f"sealed must be at most {limit + 16} bytes, {never_wraps}, not {limit + 17}"
+    sealed = view[: limit + 17]
+    refused(ValueError, message, aead.open, nonce, sealed)
+    refused(ValueError, message, aead.open_into, nonce, sealed, view)
 
 
 # Types
@@ -113,14 +114,14 @@ def test_types(algorithm: str, wrong: Any) -> None:
     refused(TypeError, f"aad {what}", aead.seal_framed, b"", TEXT, wrong)
     refused(TypeError, f"message {what}", aead.open_framed, wrong, 0)
     refused(TypeError, f"aad {what}", aead.open_framed, bytes(60), 0, wrong)
-    refused(TypeError, f"one_time_key {what}", engine.Poly1305, wrong)
+    refused(TypeError, f"key {what}", engine.Poly1305, wrong)
     refused(TypeError, f"data {what}", engine.Poly1305(KEY).update, wrong)
     refused(TypeError, f"tag {what}", engine.Poly1305(KEY).verify, wrong)
     refused(TypeError, f"state {what}", engine.Poly1305.from_state, wrong)
     refused(TypeError, f"nonce {what}", engine.MacKey(KEY).start, wrong)
     refused(TypeError, f"data {what}", engine.chacha20_xor, KEY, bytes(12), wrong)
     refused(TypeError, f"nonce {what}", engine.hchacha20, KEY, wrong)
-    refused(TypeError, f"plaintext {what}", aead.seal_framed, b"", [b"good", wrong])
+    refused(TypeError, f"plaintext piece {what}", aead.seal_framed, b"", [b"good", wrong])
     if not isinstance(wrong, list):
         refused(TypeError, f"plaintext {what}", aead.seal_framed, b"", wrong)
 
@@ -128,19 +129,19 @@ def test_types(algorithm: str, wrong: Any) -> None:
 def test_algorithms() -> None:
     assert engine.Aead(KEY).algorithm == "xchacha20-poly1305"
     for name in ("", "aes-256-gcm", "XChaCha20-Poly1305", "xchacha20-poly1305\0"):
-        with pytest.raises(ValueError, match="algorithm must be one of xchacha20-poly1305, chacha20-poly1305, not "):
+        with pytest.raises(ValueError, match="algorithm must be 'xchacha20-poly1305' or 'chacha20-poly1305', not "):
             engine.Aead(KEY, name)
     wrong: Any = b"chacha20-poly1305"
-    refused(TypeError, "algorithm must be str, not bytes", engine.Aead, KEY, wrong)
+    refused(TypeError, "algorithm must be a string, not bytes", engine.Aead, KEY, wrong)
 
 
 def test_integers() -> None:
-    refused(TypeError, "counter must be int, not str", engine.chacha20_xor, KEY, bytes(12), b"", "1")
-    refused(TypeError, "counter must be int, not float", engine.chacha20_xor, KEY, bytes(12), b"", 1.0)
+    refused(TypeError, "counter must be an int, not str", engine.chacha20_xor, KEY, bytes(12), b"", "1")
+    refused(TypeError, "counter must be an int, not float", engine.chacha20_xor, KEY, bytes(12), b"", 1.0)
     aead = engine.Aead(KEY)
-    refused(TypeError, "prefix_size must be int, not str", aead.open_framed, bytes(60), "1")
+    refused(TypeError, "prefix_size must be an int, not str", aead.open_framed, bytes(60), "1")
     for size in (-1, 2**63, 2**70):
-        refused(ValueError, "prefix_size must be between 0 and", aead.open_framed, bytes(60), size)
+        refused(ValueError, "prefix_size must be", aead.open_framed, bytes(60), size)
 
 
 def test_errors_do_not_echo_what_came() -> None:
@@ -239,15 +240,15 @@ def test_empty_buffers_of_every_kind(algorithm: str) -> None:
 def test_scattered_buffers_are_refused(algorithm: str) -> None:
     aead, nonce = engine.Aead(KEY, algorithm), NONCES[algorithm]
     scattered = memoryview(bytearray(400))[::2]
-    what = "must be a contiguous buffer"
+    what = "must be contiguous"
     refused(ValueError, f"plaintext {what}", aead.seal, nonce, scattered)
     refused(ValueError, f"sealed {what}", aead.open, nonce, scattered)
     refused(ValueError, f"aad {what}", aead.seal, nonce, TEXT, scattered)
     refused(ValueError, f"nonce {what}", aead.seal, scattered, TEXT)
-    refused(ValueError, f"out {what}", aead.seal_into, nonce, TEXT, scattered)
-    refused(ValueError, f"out {what}", aead.open_into, nonce, TEXT, scattered)
+    refused(ValueError, f"out {what} and writable", aead.seal_into, nonce, TEXT, scattered)
+    refused(ValueError, f"out {what} and writable", aead.open_into, nonce, TEXT, scattered)
     refused(ValueError, f"plaintext {what}", aead.seal_framed, b"", scattered)
-    refused(ValueError, f"plaintext {what}", aead.seal_framed, b"", [TEXT, scattered])
+    refused(ValueError, f"plaintext piece {what}", aead.seal_framed, b"", [TEXT, scattered])
     refused(ValueError, f"message {what}", aead.open_framed, scattered, 0)
     refused(ValueError, f"data {what}", engine.Poly1305(KEY).update, scattered)
     refused(ValueError, f"data {what}", engine.chacha20_xor, KEY, bytes(12), scattered)
@@ -287,9 +288,9 @@ def test_out_too_small_or_read_only(algorithm: str) -> None:
     )  # fmt: skip
     refused(ValueError, f"out must be at least {len(TEXT)} bytes, not 5", aead.open_into, nonce, sealed, bytearray(5))
     for call, text in ((aead.seal_into, TEXT), (aead.open_into, sealed)):
-        refused(TypeError, "out must be writable, not a read-only bytes", call, nonce, text, bytes(200))
+        refused(ValueError, "out must be contiguous and writable", call, nonce, text, bytes(200))
         view = memoryview(bytearray(200)).toreadonly()
-        refused(TypeError, "out must be writable, not a read-only memoryview", call, nonce, text, view)
+        refused(ValueError, "out must be contiguous and writable", call, nonce, text, view)
 
 
 @pytest.mark.parametrize("distance", [-96, -95, -64, -16, -1, 1, 2, 16, 63, 95, 111])
@@ -305,7 +306,7 @@ def test_overlaps(algorithm: str, distance: int) -> None:
     out = view[start + distance : start + distance + size + 16]
     for source in (view[start : start + size], view[start : start + size].toreadonly()):
         if distance < size:
-            what = "out must not overlap plaintext unless both start at the same byte"
+            what = "out must begin where the input begins, or not overlap it"
             refused(ValueError, what, aead.seal_into, nonce, source, out)
             assert space[start : start + size] == TEXT
         else:
@@ -315,7 +316,7 @@ def test_overlaps(algorithm: str, distance: int) -> None:
     out = view[start + distance : start + distance + size]
     for source in (view[start : start + len(sealed)], view[start : start + len(sealed)].toreadonly()):
         if distance > -size:
-            what = "out must not overlap sealed unless both start at the same byte"
+            what = "out must begin where the input begins, or not overlap it"
             refused(ValueError, what, aead.open_into, nonce, source, out)
             assert space[start : start + len(sealed)] == sealed
         else:
@@ -323,18 +324,20 @@ def test_overlaps(algorithm: str, distance: int) -> None:
             assert out == TEXT
 
 
-@pytest.mark.parametrize("size", [0, 1, 64, 96, 1000, 70000])
+@pytest.mark.parametrize("size", [1, 64, 96, 1000, 70000])
 def test_nothing_is_left_when_open_fails(algorithm: str, size: int) -> None:
+    """Each byte of the output is what it was or zero: never what the forged message would have decrypted to."""
     aead, nonce = engine.Aead(KEY, algorithm), NONCES[algorithm]
-    forged = bytearray(aead.seal(nonce, bytes(size)))
+    forged = bytearray(aead.seal(nonce, b"\x5a" * size))
     forged[-1] ^= 1
+    before = bytes(forged)
     out = bytearray(b"?" * (size + 50))
     with pytest.raises(engine.InvalidTag):
         aead.open_into(nonce, forged, out)
-    assert out == bytes(size) + b"?" * 50
+    assert out in (bytes(size) + b"?" * 50, b"?" * (size + 50))
     with pytest.raises(engine.InvalidTag):
         aead.open_into(nonce, forged, forged)
-    assert forged[:size] == bytes(size)
+    assert forged in (bytes(size) + before[size:], before)
 
 
 def test_invalid_tag_tells_nothing(algorithm: str) -> None:
@@ -357,12 +360,13 @@ def test_invalid_tag_tells_nothing(algorithm: str) -> None:
 
 
 def test_after_the_tag() -> None:
-    for finish in (engine.Poly1305.digest, lambda mac: mac.verify(_tag_of_text())):
+    finished = "the MAC is finished: one key makes one tag"
+    for finish in (lambda mac: mac.digest(), lambda mac: mac.verify(_tag_of_text())):
         mac = engine.Poly1305(KEY)
         mac.update(TEXT)
         finish(mac)
-        refused(ValueError, "update must come before digest and verify", mac.update, b"")
-        refused(ValueError, "export_state must come before digest and verify", mac.export_state)
+        refused(ValueError, finished, mac.update, b"")
+        refused(ValueError, finished, mac.export_state)
         assert mac.digest() == mac.digest() == _tag_of_text()
         assert mac.verify(mac.digest()) is None
 
@@ -390,22 +394,23 @@ def test_states_that_are_not_canonical() -> None:
     state = mac.export_state()
     assert len(state) == 66
     from_state = engine.Poly1305.from_state
+    what = "state must be what export_state() returned"
     for size in (0, 65, 67):
         refused(ValueError, f"state must be 66 bytes, not {size}", from_state, bytes(size))
     for version in (0, 2, 255):
-        refused(ValueError, f"state must be of version 1, not {version}", from_state, bytes([version]) + state[1:])
+        refused(ValueError, what, from_state, bytes([version]) + state[1:])
     for accumulator in (2**130 - 5, 2**130 - 1, 2**130, 2**136 - 1):
         unreduced = state[:33] + accumulator.to_bytes(17, "little") + state[50:]
-        refused(ValueError, "state must have an accumulator that is reduced", from_state, unreduced)
+        refused(ValueError, what, from_state, unreduced)
     highest = state[:33] + (2**130 - 6).to_bytes(17, "little") + state[50:]
     assert from_state(highest).export_state() == highest
     for length in (16, 17, 255):
         wrong = state[:50] + bytes([length]) + state[51:]
-        refused(ValueError, f"state must have a pending length of at most 15, not {length}", from_state, wrong)
+        refused(ValueError, what, from_state, wrong)
     for index in range(51 + 5, 66):
         wrong = bytearray(state)
         wrong[index] = 1
-        refused(ValueError, "state must have zeros after its pending bytes", from_state, wrong)
+        refused(ValueError, what, from_state, wrong)
 
 
 # Frames
@@ -443,17 +448,17 @@ def test_framed_too_short(algorithm: str) -> None:
     framed = aead.seal_framed(b"12345678", b"")
     assert len(framed) == 8 + aead.nonce_size + 16
     for size in range(len(framed)):
-        message = f"message must be at least {len(framed)} bytes, not {size}"
-        refused(ValueError, message, aead.open_framed, framed[:size], 8)
+        with pytest.raises(ValueError, match=r"(message|prefix_size) must be at .* bytes"):
+            aead.open_framed(framed[:size], 8)
     refused(ValueError, "message must be at least", aead.open_framed, framed, 9)
-    refused(ValueError, "message must be at least", aead.open_framed, framed, 2**63 - 1)
+    refused(ValueError, "must be at", aead.open_framed, framed, 2**63 - 1)
 
 
 def test_framed_many(algorithm: str) -> None:
     aead = engine.Aead(KEY, algorithm)
     items: list[Any] = [(TEXT[:index], bytes([index])) for index in range(50)]
     items[7] = ([TEXT, b"", TEXT], b"")
-    items[8] = [bytearray(TEXT), memoryview(b"list")]
+    items[8] = (bytearray(TEXT), memoryview(b"view"))
     for given in (items, tuple(items)):
         framed = aead.seal_framed_many(b"prefix", given)
         assert type(framed) is list
@@ -463,9 +468,11 @@ def test_framed_many(algorithm: str) -> None:
     assert aead.seal_framed_many(b"", []) == []
 
 
-@pytest.mark.parametrize("wrong", [None, b"ab", "ab", 3, (b"one",), (b"one", b"two", b"three")], ids=repr)
+@pytest.mark.parametrize(
+    "wrong", [None, b"ab", "ab", 3, [b"one", b"two"], (b"one",), (b"one", b"two", b"three")], ids=repr
+)
 def test_framed_many_with_a_wrong_item(algorithm: str, wrong: Any) -> None:
     aead = engine.Aead(KEY, algorithm)
-    what = f"items[1] must be a pair (plaintext, aad), not {type(wrong).__name__}"
+    what = f"item must be a tuple (plaintext, aad), not {type(wrong).__name__}"
     refused(TypeError, what, aead.seal_framed_many, b"", [(b"", b""), wrong])
     refused(TypeError, "aad must be bytes-like, not int", aead.seal_framed_many, b"", [(b"", b""), (b"", 3)])

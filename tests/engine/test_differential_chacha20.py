@@ -41,7 +41,7 @@ def test_the_counter_does_not_wrap() -> None:
 
 @pytest.mark.parametrize("counter", [-1, 2**32, 2**64, -(2**70)])
 def test_counter_out_of_range(counter: int) -> None:
-    with pytest.raises(ValueError, match=r"counter must be between 0 and 4294967295"):
+    with pytest.raises(ValueError, match=r"counter must be from 0 to 4294967295"):
         engine.chacha20_xor(oracle.KEY, NONCE, b"", counter)
 
 

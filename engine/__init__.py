@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from engine.errors import InvalidTag
 from engine.protocol import Aead, MacKey, Poly1305, selection
-from engine.registry import Info, registry
+from engine.registry import Info
+from engine.registry import registry as _registry
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -29,9 +30,9 @@ __all__ = [
     "use",
 ]
 
-use = registry.use
-info = registry.info
-check = registry.check
+use = _registry.use
+info = _registry.info
+check = _registry.check
 
 
 def chacha20_xor(key: Buffer, nonce: Buffer, data: Buffer, counter: int = 0) -> bytes:
@@ -51,4 +52,4 @@ def hchacha20(key: Buffer, nonce: Buffer) -> bytes:
 if _wanted := os.environ.get("SEALANE_ENGINE"):
     use(_wanted)
 else:
-    registry.use_best()
+    _registry.use_best()

@@ -7,7 +7,7 @@ are ASGI endpoints that `__call__` finds by a split of the path; everything else
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -50,13 +50,19 @@ class Sealane(FastAPI):
 
     runtime: Runtime
 
-    def __init__(self, settings: Settings, metrics_folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        metrics_folder: Path | None = None,
+        on_start: Callable[[Runtime], None] | None = None,
+    ) -> None:
         super().__init__(
             title="Sealane", version=version("sealane"), description=_DESCRIPTION, docs_url=None, redoc_url=None,
             lifespan=_lifespan, separate_input_output_schemas=False,
         )  # fmt: skip
         self.settings = settings
         self._metrics_folder = metrics_folder
+        self._on_start = on_start
         self._calls: dict[str, MessageCall[Any]] = {}
         described = APIRouter()
         describe(described, self._calls)
@@ -79,6 +85,8 @@ class Sealane(FastAPI):
         await runtime.core.start()
         self._calls.update({call.action: call(runtime) for call in _MESSAGE_CALLS})
         runtime.ready = True
+        if self._on_start is not None:
+            self._on_start(runtime)
 
     async def stop(self) -> None:
         self.runtime.ready = False
@@ -86,26 +94,30 @@ class Sealane(FastAPI):
         self.runtime.metrics.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind = scope["type"]
-        if kind == "http":
-            path: str = scope["path"]
-            root: str = scope.get("root_path", "")
-            if root and path.startswith(root) and path[len(root) : len(root) + 1] in ("/", ""):
-                path = path[len(root) :]
-            raw_path = scope.get("raw_path")
-            if raw_path is not None and b"%" in raw_path and b"%2f" in raw_path.lower():
-                # Decoded, it would pass for a separator.
-                await Managed(self.runtime, scope, receive, send).serve(_nothing_here, scope)
-                return
-            if scope["method"] == "POST":
-                parts = path.split("/")
-                if len(parts) == 5 and parts[2] == "keys" and parts[1] == "v1":
-                    call = self._calls.get(parts[4])
-                    if call is not None:
-                        await call(scope, receive, send, parts[3])
-                        return
-            await self._serve_managed(scope, receive, send)
-        elif kind == "websocket":
+        await self.dispatch(scope, receive, send)
+
+    def dispatch(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """As `__call__`, for servers that take a plain function: it saves a coroutine."""
+        if scope["type"] != "http":
+            return self._serve_other(scope, receive, send)
+        path: str = scope["path"]
+        root: str = scope.get("root_path", "")
+        if root and path.startswith(root) and path[len(root) : len(root) + 1] in ("/", ""):
+            path = path[len(root) :]
+        raw_path = scope.get("raw_path")
+        if raw_path is not None and b"%" in raw_path and b"%2f" in raw_path.lower():
+            # Decoded, it would pass for a separator.
+            return Managed(self.runtime, scope, receive, send).serve(_nothing_here, scope)
+        if scope["method"] == "POST":
+            parts = path.split("/")
+            if len(parts) == 5 and parts[2] == "keys" and parts[1] == "v1":
+                call = self._calls.get(parts[4])
+                if call is not None:
+                    return call(scope, receive, send, parts[3])
+        return self._serve_managed(scope, receive, send)
+
+    async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
             await super().__call__(scope, receive, send)
@@ -163,12 +175,15 @@ class Sealane(FastAPI):
         return schema
 
 
-def create_app(settings: Settings, metrics_folder: Path | None = None) -> Sealane:
+def create_app(
+    settings: Settings, metrics_folder: Path | None = None, on_start: Callable[[Runtime], None] | None = None
+) -> Sealane:
     """The application for one worker. It opens storage and keys when its lifespan begins (as `Core.open` says).
 
     `metrics_folder`: shared by the workers of one server; without it the metrics are this worker's alone.
+    `on_start` is called once it is ready.
     """
-    return Sealane(settings, metrics_folder)
+    return Sealane(settings, metrics_folder, on_start)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from service.logs import where
 from service.problems import Problem, from_error
 from service.runtime import Runtime
 from service.telemetry import CALLS, CLIENT_CLOSED, OK, OUTCOME
-from service.wire import COMMON, Body, Disconnected, Message, Receive, Scope, Send, refuse, request_id
+from service.wire import COMMON, EXCHANGE, Body, Disconnected, Message, Receive, Scope, Send, refuse, request_id
 
 _OPERATIONS = {operation for operation, _ in CALLS}
 
@@ -20,6 +20,8 @@ class Managed:
 
     def __init__(self, runtime: Runtime, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
+        # Its server and the scope would else hold each other until the garbage collector comes.
+        (scope.get("extensions") or {}).pop(EXCHANGE, None)
         self._runtime = runtime
         self._receive = receive
         self._send = send

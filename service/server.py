@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import os
 import signal
@@ -16,8 +17,9 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from service import logs
-from service.app import Sealane, create_app
+from service.app import create_app
 from service.protocol import FAST, FUSED, exchange_fits
+from service.runtime import Runtime
 from service.settings import Settings
 
 _log = logging.getLogger("sealane.server")
@@ -38,22 +40,14 @@ class Worker:
     def __call__(self) -> Any:
         logs.configure(self.settings.log_level)
         keep_memory()
-        app = create_app(self.settings, self.metrics_folder)
-        return _Lifespan(app)
+        return create_app(self.settings, self.metrics_folder, _started).dispatch
 
 
-class _Lifespan:
-    """The application, which a signal tells to drain, and which ends the process with a message if it can't start."""
-
-    def __init__(self, app: Sealane) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "lifespan":
-            await self._app(scope, receive, send)
-            return
-        drain_on_signal(self._app)
-        await self._app(scope, receive, send)
+def _started(runtime: Runtime) -> None:
+    """Once all is loaded: what is here stays, so the garbage collector need not look at it again and again."""
+    drain_on_signal(runtime)
+    gc.collect()
+    gc.freeze()
 
 
 def run(settings: Settings) -> None:
@@ -85,6 +79,9 @@ def configuration(settings: Settings, app: Any, workers: int = 1) -> uvicorn.Con
     return uvicorn.Config(
         app,
         factory=True,
+        interface="asgi3",
+        # Nothing here depends on who the client says it is.
+        proxy_headers=False,
         host=settings.host,
         port=settings.port,
         workers=workers,
@@ -109,15 +106,13 @@ def keep_memory() -> bool:
     return all(kept)
 
 
-def drain_on_signal(app: Sealane) -> None:
+def drain_on_signal(runtime: Runtime) -> None:
     """Have SIGTERM make readiness fail, before uvicorn's own handler ends the server."""
     try:
         before = signal.getsignal(signal.SIGTERM)
 
         def drain(number: int, frame: FrameType | None) -> None:
-            runtime = getattr(app, "runtime", None)
-            if runtime is not None:
-                runtime.drain()
+            runtime.drain()
             if callable(before):
                 before(number, frame)
 

@@ -325,41 +325,27 @@ def status_line(status: int) -> bytes:
 
 
 class Answers:
-    """Answers of 200 with one media type, through the exchange that the server offers or as ASGI messages."""
+    """Answers of 200 with one media type, for an exchange or as ASGI messages."""
 
     def __init__(self, content_type: bytes) -> None:
         self._fixed: HeaderList = [(b"content-type", content_type), *COMMON]
         self._lines = head_lines(self._fixed)
 
-    async def send(self, exchange: Exchange | None, send: Send, body: bytes, identity: bytes) -> None:
-        """Answer with `body`."""
-        if exchange is not None:
-            head = b"%scontent-length: %d\r\nx-request-id: %s\r\n" % (self._lines, len(body), identity)
-            if exchange.respond(200, head, body):
-                return
-        length = b"%d" % len(body)
-        headers = [*self._fixed, (b"content-length", length), (b"x-request-id", identity)]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+    def head(self, length: int, identity: bytes, version: int | None) -> bytes:
+        """The header lines for a body of `length` bytes; `version`: of the key that made or opened it, if any."""
+        if version is None:
+            return b"%scontent-length: %d\r\nx-request-id: %s\r\n" % (self._lines, length, identity)
+        return b"%scontent-length: %d\r\nx-request-id: %s\r\nsealane-key-version: %d\r\n" % (
+            self._lines,
+            length,
+            identity,
+            version,
+        )
 
-    async def send_versioned(
-        self, exchange: Exchange | None, send: Send, body: bytes, identity: bytes, version: int
-    ) -> None:
-        """Answer with `body` and the key version that made or opened it."""
-        if exchange is not None:
-            head = b"%scontent-length: %d\r\nx-request-id: %s\r\nsealane-key-version: %d\r\n" % (
-                self._lines,
-                len(body),
-                identity,
-                version,
-            )
-            if exchange.respond(200, head, body):
-                return
-        headers = [
-            *self._fixed,
-            (b"content-length", b"%d" % len(body)),
-            (b"x-request-id", identity),
-            (b"sealane-key-version", b"%d" % version),
-        ]
+    async def send(self, send: Send, body: bytes, identity: bytes, version: int | None) -> None:
+        """Answer with `body`; the rest as in `head`."""
+        headers = [*self._fixed, (b"content-length", b"%d" % len(body)), (b"x-request-id", identity)]
+        if version is not None:
+            headers.append((b"sealane-key-version", b"%d" % version))
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 
+from service.access import Principal
 from service.codecs import Codec, ItemProblem, encode, item_problem
 from service.errors import KeyNotFound, Malformed, NotAllowed, NotAuthenticated, SealaneError
 from service.formats import decode_base64
@@ -47,14 +48,8 @@ THREAD_OCTETS = 4 * 2**20
 THREAD_JSON = 256 * 2**10
 
 
-class Answer(NamedTuple):
-    """What a call answers: its body, the key version if one was used, and whether it is octets rather than JSON."""
-
-    body: bytes
-    version: int | None
-    octets: bool = False
-    items: int | None = None
-    failed: int | None = None
+# What a call answers: its body, the key version if one was used, and whether it is octets rather than JSON.
+Answer = tuple[bytes, int | None, bool]
 
 
 class MessageCall(ABC, Generic[T]):
@@ -69,6 +64,8 @@ class MessageCall(ABC, Generic[T]):
         self._get = runtime.keyring.get
         self._audit = runtime.audit
         self._limit = runtime.settings.max_message_bytes
+        # Longer ones are for `raw`, which knows of limits and threads.
+        self._now_below = min(self._limit + 1, THREAD_OCTETS)
         self._max_items = runtime.settings.max_batch_items
         self._raw = runtime.metrics.call(self.action, "raw")
         self._json = runtime.metrics.call(self.action, "json")
@@ -76,8 +73,13 @@ class MessageCall(ABC, Generic[T]):
         self._octet_answers = Answers(OCTETS)
         self._json_answers = Answers(JSON)
 
+    def raw_now(self, key: Key, headers: Headers, taken: bytes) -> Answer | None:
+        """Serve a body of octets that has come whole, without waiting: body, key version or None, whether it is
+        octets. None if that can't be, and `raw` is to do it."""
+        return None
+
     @abstractmethod
-    async def raw(self, key: Key, headers: Headers, taken: bytes | None, body: Body) -> Answer:
+    async def raw(self, key: Key, headers: Headers, taken: bytes | None, body: Body | None) -> Answer:
         """Serve a body of octets: `taken` if it has all come already, else `body` yet to be read."""
 
     @abstractmethod
@@ -89,8 +91,9 @@ class MessageCall(ABC, Generic[T]):
         """Serve a batch: a result for each item, in order."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
+        # Popped, since cycle and scope would else hold each other until the garbage collector comes.
         extensions = scope.get("extensions")
-        exchange: Exchange | None = extensions.get(EXCHANGE) if extensions else None
+        exchange: Exchange | None = extensions.pop(EXCHANGE, None) if extensions else None
         pairs = scope["headers"]
         headers: Headers = dict(pairs)
         identity = request_id(headers)
@@ -99,10 +102,7 @@ class MessageCall(ABC, Generic[T]):
         started = counters.start()
         # Asked for before anything else, since it is there only until somebody waits.
         taken = exchange.take() if exchange is not None else None
-        body = Body(receive, headers, self._runtime.watch)
-        if taken is not None:
-            body.size = len(taken)
-            body.complete = True
+        body = Body(receive, headers, self._runtime.watch) if taken is None else None
         principal = key = None
         outcome, sent = OK, 0
         try:
@@ -118,41 +118,42 @@ class MessageCall(ABC, Generic[T]):
             try:
                 key = self._get(name)
             except KeyNotFound:
-                try:
-                    key = await self._runtime.keyring.find(name)
-                except KeyNotFound:
-                    raise self._runtime.access.hide(principal, name) from None
+                key = await self._find(principal, name)
             if not raw:
                 raw = self._wants_raw(headers)
             if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
-                raise Problem("unsupported-media-type", "send the body without Content-Encoding", close=False)
+                raise Problem("unsupported-media-type", "send the body without Content-Encoding")
             if raw:
-                answer = await self.raw(key, headers, taken, body)
+                answer = None
+                if taken is not None and len(taken) < self._now_below:
+                    answer = self.raw_now(key, headers, taken)
+                content, version, octets = answer or await self.raw(key, headers, taken, body)
+                items = failed = None
             else:
-                answer = await self._serve_json(key, taken, body)
-                if answer.items is not None:
+                content, version, items, failed = await self._serve_json(key, taken, body)
+                octets = False
+                if items is not None:
                     counters.move(self._batch)
                     counters = self._batch
-                    counters.items(OK, answer.items - (answer.failed or 0))
-            content = answer.body
+                    counters.items(OK, items - (failed or 0))
             sent = len(content)
             if self._audit.records_calls:
+                size = body.size if body is not None else len(taken or b"")
                 self._audit.call(
-                    principal.actor, self.action, key.name, answer.version, "ok", body.size, sent,
-                    items=answer.items, failed=answer.failed, request_id=identity.decode(),
+                    principal.actor, self.action, key.name, version, "ok", size, sent,
+                    items=items, failed=failed, request_id=identity.decode(),
                 )  # fmt: skip
                 if self._audit.needs_sync:
                     await self._audit.sync()
-            answers = self._octet_answers if answer.octets else self._json_answers
-            if answer.version is None:
-                await answers.send(exchange, send, content, identity)
-            else:
-                await answers.send_versioned(exchange, send, content, identity, answer.version)
+            answers = self._octet_answers if octets else self._json_answers
+            if exchange is None or not exchange.respond(200, answers.head(sent, identity, version), content):
+                await answers.send(send, content, identity, version)
         except Disconnected:
             outcome = CLIENT_CLOSED
         except (Problem, SealaneError) as error:
             problem = error if isinstance(error, Problem) else from_error(error)
-            problem = await self._recorded(problem, principal, key, body, identity)
+            size = body.size if body is not None else len(taken or b"")
+            problem = await self._recorded(problem, principal, key, size, identity)
             outcome = OUTCOME[problem.type]
             sent = await refuse(send, body, problem, identity)
         except asyncio.CancelledError:
@@ -166,9 +167,19 @@ class MessageCall(ABC, Generic[T]):
             outcome = OUTCOME["internal"]
             sent = await refuse(send, body, Problem("internal"), identity)
         finally:
-            counters.finish(outcome, started, body.size, sent)
+            counters.finish(outcome, started, body.size if body is not None else len(taken or b""), sent)
 
-    async def _serve_json(self, key: Key, taken: bytes | None, body: Body) -> Answer:
+    async def _find(self, principal: Principal, name: str) -> Key:
+        """A key that this worker does not know yet; if nobody does, only those who may list it are told."""
+        try:
+            return await self._runtime.keyring.find(name)
+        except KeyNotFound:
+            raise self._runtime.access.hide(principal, name) from None
+
+    async def _serve_json(
+        self, key: Key, taken: bytes | None, body: Body | None
+    ) -> tuple[bytes, int | None, int | None, int | None]:
+        """The answer, the key version, and in a batch how many items it had and how many failed."""
         content = await self.content(taken, body)
         if len(content) > THREAD_JSON:
             decoded = await asyncio.to_thread(self.codec.decode, content, self._max_items)
@@ -176,21 +187,21 @@ class MessageCall(ABC, Generic[T]):
             decoded = self.codec.decode(content, self._max_items)
         if not isinstance(decoded, list):
             result, version = await self.one(key, decoded)
-            return Answer(encode(result), version)
+            return encode(result), version, None, None
         results = await self.many(key, decoded)
         failed = 0
         for result in results:
             if type(result) is ItemProblem:
                 failed += 1
                 self._batch.items(OUTCOME[result.problem.type.rpartition(":")[2]], 1)
-        return Answer(encode({"results": results}), None, False, len(results), failed)
+        return encode({"results": results}), None, len(results), failed
 
-    async def content(self, taken: bytes | None, body: Body) -> bytes:
+    async def content(self, taken: bytes | None, body: Body | None) -> bytes:
         """The whole body in one piece; Problem if it is too large."""
-        if taken is None:
+        if taken is None and body is not None:
             whole = await body.whole(self._limit)
             return whole if isinstance(whole, bytes) else b"".join(whole)
-        if len(taken) > self._limit:
+        if taken is None or len(taken) > self._limit:
             raise too_large(self._limit)
         return taken
 
@@ -203,15 +214,13 @@ class MessageCall(ABC, Generic[T]):
             return False
         raise unsupported_media_type("application/json", "application/octet-stream")
 
-    async def _recorded(
-        self, problem: Problem, principal: Any, key: Key | None, body: Body, identity: bytes
-    ) -> Problem:
+    async def _recorded(self, problem: Problem, principal: Any, key: Key | None, size: int, identity: bytes) -> Problem:
         """`problem` once it is in the audit trail, or that it can't be recorded."""
         if self._audit.records_calls and problem.type != "audit-unavailable":
             try:
                 self._audit.call(
                     principal.actor if principal is not None else "unknown", self.action, key.name if key else None,
-                    None, problem.type, body.size, 0, request_id=identity.decode(),
+                    None, problem.type, size, 0, request_id=identity.decode(),
                 )  # fmt: skip
                 if self._audit.needs_sync:
                     await self._audit.sync()

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from service import keys
 from service.codecs import MAC, VERIFY, MacAnswer, MacItem, VerifyAnswer, VerifyItem, encode
 from service.keyring import Key
 from service.problems import Problem, malformed
@@ -22,17 +23,26 @@ class Mac(MessageCall[MacItem]):
     action: ClassVar[str] = "mac"
     codec = MAC
 
-    async def raw(self, key: Key, headers: Headers, taken: bytes | None, body: Body) -> Answer:
+    def raw_now(self, key: Key, headers: Headers, taken: bytes) -> Answer | None:
+        mac = key.mac_start()
+        mac.update(taken)
+        return self._answer(mac, headers)
+
+    async def raw(self, key: Key, headers: Headers, taken: bytes | None, body: Body | None) -> Answer:
         mac = key.mac_start()
         # A server hands over pieces of some hundred KiB at most: too short a while to be worth a thread.
-        if taken is not None:
-            mac.update(taken)
+        if body is None:
+            mac.update(taken or b"")
         else:
             await body.chunks(mac.update)
+        return self._answer(mac, headers)
+
+    @staticmethod
+    def _answer(mac: keys.Mac, headers: Headers) -> Answer:
         result = mac.finish()
         if accepts_octets(headers):
-            return Answer(result, mac.version, True)
-        return Answer(encode(MacAnswer(result, mac.version)), mac.version)
+            return result, mac.version, True
+        return encode(MacAnswer(result, mac.version)), mac.version, False
 
     async def one(self, key: Key, item: MacItem) -> tuple[Struct, int | None]:
         answer = _mac(key, item)
@@ -55,21 +65,30 @@ class Verify(MessageCall[VerifyItem]):
     action: ClassVar[str] = "verify"
     codec = VERIFY
 
-    async def raw(self, key: Key, headers: Headers, taken: bytes | None, body: Body) -> Answer:
+    async def raw(self, key: Key, headers: Headers, taken: bytes | None, body: Body | None) -> Answer:
         text = headers.get(b"sealane-mac")
         if text is None:
             raise malformed("wanted the MAC in base64 in the header Sealane-Mac")
-        verifier = key.verify_start(base64_header("Sealane-Mac", text))
-        if taken is not None:
-            verifier.update(taken)
+        mac = base64_header("Sealane-Mac", text)
+        verifier = (await self._newest(key, mac)).verify_start(mac)
+        if body is None:
+            verifier.update(taken or b"")
         else:
             await body.chunks(verifier.update)
-        return Answer(encode(VerifyAnswer(verifier.finish())), None)
+        return encode(VerifyAnswer(verifier.finish())), None, False
+
+    async def _newest(self, key: Key, *macs: bytes) -> Key:
+        """The key, after a refresh if a MAC may be of a version that another worker made a moment ago."""
+        if any(key.may_be_newer(mac) for mac in macs):
+            return await self._runtime.keyring.newer(key)
+        return key
 
     async def one(self, key: Key, item: VerifyItem) -> tuple[Struct, int | None]:
-        return _verify(key, item), None
+        return _verify(await self._newest(key, item.mac), item), None
 
     async def many(self, key: Key, items: list[VerifyItem | Problem]) -> list[Struct]:
+        key = await self._newest(key, *(item.mac for item in items if isinstance(item, VerifyItem)))
+
         def serve(item: VerifyItem) -> Struct:
             return _verify(key, item)
 

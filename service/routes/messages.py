@@ -8,8 +8,9 @@ from typing import ClassVar
 from msgspec import Struct
 
 from service.codecs import OPEN, SEAL, OpenAnswer, OpenItem, SealAnswer, SealItem, item_problem
+from service.errors import DoesNotOpen
 from service.keyring import Key
-from service.problems import Problem, too_large
+from service.problems import Problem
 from service.routes.calls import Answer, MessageCall, aad_of, each, maybe_in_thread
 from service.wire import Body, Headers
 
@@ -23,18 +24,23 @@ class Seal(MessageCall[SealItem]):
     action: ClassVar[str] = "seal"
     codec = SEAL
 
-    async def raw(self, key: Key, headers: Headers, taken: bytes | None, body: Body) -> Answer:
-        plaintext: bytes | list[bytes]
-        if taken is None:
-            plaintext = await body.whole(self._limit)
+    def raw_now(self, key: Key, headers: Headers, taken: bytes) -> Answer | None:
+        if key.needs_lease(1):
+            return None
+        aad = aad_of(headers) if b"sealane-aad" in headers else b""
+        return *key.seal(taken, aad), True
+
+    async def raw(self, key: Key, headers: Headers, taken: bytes | None, body: Body | None) -> Answer:
+        if body is None:
+            plaintext: bytes | list[bytes] = await self.content(taken, None)
+            size = len(plaintext)
         else:
-            plaintext = taken
-            if len(taken) > self._limit:
-                raise too_large(self._limit)
+            plaintext = await body.whole(self._limit)
+            size = body.size
         if key.needs_lease(1):
             await self._runtime.keyring.ensure_lease(key, 1)
-        sealed, version = await maybe_in_thread(body.size, key.seal, plaintext, aad_of(headers))
-        return Answer(sealed, version, True)
+        sealed, version = await maybe_in_thread(size, key.seal, plaintext, aad_of(headers))
+        return sealed, version, True
 
     async def one(self, key: Key, item: SealItem) -> tuple[Struct, int | None]:
         if key.needs_lease(1):
@@ -64,16 +70,37 @@ class Open(MessageCall[OpenItem]):
     action: ClassVar[str] = "open"
     codec = OPEN
 
-    async def raw(self, key: Key, headers: Headers, taken: bytes | None, body: Body) -> Answer:
+    def raw_now(self, key: Key, headers: Headers, taken: bytes) -> Answer | None:
+        aad = aad_of(headers)
+        try:
+            return *key.open(taken, aad), True
+        except DoesNotOpen:
+            if key.may_be_newer(taken):
+                return None
+            raise
+
+    async def raw(self, key: Key, headers: Headers, taken: bytes | None, body: Body | None) -> Answer:
         message = await self.content(taken, body)
-        plaintext, version = await maybe_in_thread(len(message), key.open, message, aad_of(headers))
-        return Answer(plaintext, version, True)
+        return *await self._open(key, message, aad_of(headers)), True
+
+    async def _open(self, key: Key, message: bytes, aad: bytes) -> tuple[bytes, int]:
+        try:
+            return await maybe_in_thread(len(message), key.open, message, aad)
+        except DoesNotOpen:
+            # It may be sealed under a version that another worker made a moment ago.
+            if not key.may_be_newer(message):
+                raise
+        key = await self._runtime.keyring.newer(key)
+        return await maybe_in_thread(len(message), key.open, message, aad)
 
     async def one(self, key: Key, item: OpenItem) -> tuple[Struct, int | None]:
-        plaintext, version = await maybe_in_thread(len(item.sealed), key.open, item.sealed, item.aad or b"")
+        plaintext, version = await self._open(key, item.sealed, item.aad or b"")
         return OpenAnswer(plaintext, version), version
 
     async def many(self, key: Key, items: list[OpenItem | Problem]) -> list[Struct]:
+        if any(key.may_be_newer(item.sealed) for item in items if isinstance(item, OpenItem)):
+            key = await self._runtime.keyring.newer(key)
+
         def serve(item: OpenItem) -> Struct:
             plaintext, version = key.open(item.sealed, item.aad or b"")
             return OpenAnswer(plaintext, version)

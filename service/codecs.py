@@ -19,33 +19,34 @@ from service.errors import Malformed
 from service.formats import decode_base64
 from service.problems import Problem, malformed
 
+# `gc=False` below: these hold bytes and numbers only, so the garbage collector need not know of them.
 Base64 = Annotated[bytes, Meta(description="Standard base64 with padding, one spelling per value.")]
 _AAD_TEXT = "Data to authenticate but not encrypt; what sealed it must be given again to open."
 _AAD = Annotated[bytes, Meta(description=_AAD_TEXT)]
 KeyVersionNumber = Annotated[int, Meta(ge=1, le=2**32 - 1, description="The version of the key that was used.")]
 
 
-class SealItem(Struct, forbid_unknown_fields=True):
+class SealItem(Struct, forbid_unknown_fields=True, gc=False):
     """Something to seal."""
 
     plaintext: Base64
     aad: _AAD | UnsetType = UNSET
 
 
-class OpenItem(Struct, forbid_unknown_fields=True):
+class OpenItem(Struct, forbid_unknown_fields=True, gc=False):
     """Something to open."""
 
     sealed: Base64
     aad: _AAD | UnsetType = UNSET
 
 
-class MacItem(Struct, forbid_unknown_fields=True):
+class MacItem(Struct, forbid_unknown_fields=True, gc=False):
     """A message to authenticate."""
 
     message: Base64
 
 
-class VerifyItem(Struct, forbid_unknown_fields=True):
+class VerifyItem(Struct, forbid_unknown_fields=True, gc=False):
     """A message and the MAC that it is said to have."""
 
     message: Base64
@@ -76,28 +77,28 @@ class VerifyBatch(Struct, forbid_unknown_fields=True):
     items: list[VerifyItem]
 
 
-class SealAnswer(Struct):
+class SealAnswer(Struct, gc=False):
     """A sealed message."""
 
     sealed: Base64
     key_version: KeyVersionNumber
 
 
-class OpenAnswer(Struct):
+class OpenAnswer(Struct, gc=False):
     """An opened message."""
 
     plaintext: Base64
     key_version: KeyVersionNumber
 
 
-class MacAnswer(Struct):
+class MacAnswer(Struct, gc=False):
     """A MAC: header, nonce and tag, 48 bytes."""
 
     mac: Base64
     key_version: KeyVersionNumber
 
 
-class VerifyAnswer(Struct):
+class VerifyAnswer(Struct, gc=False):
     """Whether the MAC is that of the message under this key."""
 
     valid: bool

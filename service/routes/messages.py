@@ -49,7 +49,7 @@ class Seal(MessageCall[SealItem]):
         return SealAnswer(sealed, version), version
 
     async def many(self, key: Key, items: list[SealItem | Problem]) -> list[Struct]:
-        good = [(item.plaintext, item.aad or b"") for item in items if not isinstance(item, Problem)]
+        good = [(item.plaintext, item.aad or b"") for item in items if type(item) is SealItem]
         if good and key.needs_lease(len(good)):
             await self._runtime.keyring.ensure_lease(key, len(good))
         if len(good) > _THREAD_ITEMS:

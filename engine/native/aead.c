@@ -4,23 +4,27 @@
 
 enum { SLICE = 64 * 1024 }; /* encrypted and absorbed while it is in cache; a multiple of every pass */
 
-/* One message under way: what the first rows pass made besides the one-time key serves the beginning of the message. */
+/* One message under way. */
 struct aead {
     const struct kernel *kernel;
     uint32_t state[16];
+    size_t ready; /* bytes of keystream */
     struct poly1305 mac;
-    _Alignas(64) uint8_t keystream[CHACHA20_ROWS_MAX];
+    _Alignas(64) uint8_t keystream[CHACHA20_ROWS_MAX]; /* the first pass: block 0 is the one-time key, and the rest serves the message */
 };
 
 static void begin(struct aead *aead, const struct kernel *kernel, const uint8_t key[CHACHA20_KEY], const uint8_t *nonce,
-                  size_t nonce_size)
+                  size_t nonce_size, size_t size)
 {
     aead->kernel = kernel;
     if (nonce_size == XCHACHA20_NONCE)
         xchacha20_state(kernel, aead->state, key, 0, nonce);
     else
         chacha20_state(aead->state, key, 0, nonce);
-    kernel->chacha20_rows(aead->keystream, aead->state);
+    /* One larger pass where that is all; else the small one, since what follows goes in columns anyway. */
+    const size_t all = CHACHA20_BLOCK + size;
+    aead->ready = all > kernel->rows_few_bytes && all <= kernel->rows_bytes ? kernel->rows_bytes : kernel->rows_few_bytes;
+    kernel->chacha20_rows(aead->keystream, aead->ready, aead->state);
     poly1305_init(&aead->mac, aead->keystream);
 }
 
@@ -28,7 +32,7 @@ static void end(struct aead *aead)
 {
     poly1305_wipe(&aead->mac);
     wipe(aead->state, sizeof aead->state);
-    wipe(aead->keystream, aead->kernel->rows_bytes);
+    wipe(aead->keystream, aead->ready);
 }
 
 static void absorb_aad(struct aead *aead, const struct aead_aad *aad)
@@ -61,13 +65,15 @@ static void finish(struct aead *aead, const struct aead_aad *aad, size_t size, u
     poly1305_finish(&aead->mac, NULL, 0, tag);
 }
 
-/* XORs the beginning with what is left of the first pass; returns its length, a multiple of 64 unless it is all. */
+/* XORs the beginning with what is left of the first pass, unless the message comes out even in columns without that. Returns its length,
+   a multiple of 64 unless it is all. */
 static size_t encrypt_beginning(struct aead *aead, uint8_t *out, const uint8_t *in, size_t size)
 {
-    const size_t ready = aead->kernel->rows_bytes - CHACHA20_BLOCK;
-    const size_t take = size < ready ? size : ready;
-    chacha20_xor_bytes(out, in, aead->keystream + CHACHA20_BLOCK, take);
-    aead->state[12] = (uint32_t)(aead->kernel->rows_bytes / CHACHA20_BLOCK);
+    const size_t columns = aead->kernel->columns_bytes, left = aead->ready - CHACHA20_BLOCK;
+    const size_t take = columns && size && size % columns == 0 ? 0 : size < left ? size : left;
+    if (take)
+        chacha20_xor_bytes(out, in, aead->keystream + CHACHA20_BLOCK, take);
+    aead->state[12] = 1 + (uint32_t)((take + CHACHA20_BLOCK - 1) / CHACHA20_BLOCK);
     return take;
 }
 
@@ -75,7 +81,7 @@ void aead_seal(const struct kernel *kernel, const uint8_t key[CHACHA20_KEY], con
                const struct aead_aad *aad, const uint8_t *in, size_t size, uint8_t *out, uint8_t tag[AEAD_TAG])
 {
     struct aead aead;
-    begin(&aead, kernel, key, nonce, nonce_size);
+    begin(&aead, kernel, key, nonce, nonce_size, size);
     absorb_aad(&aead, aad);
     size_t done = encrypt_beginning(&aead, out, in, size), absorbed = 0;
     do {
@@ -107,7 +113,7 @@ int aead_open(const struct kernel *kernel, const uint8_t key[CHACHA20_KEY], cons
 {
     struct aead aead;
     uint8_t expected[AEAD_TAG];
-    begin(&aead, kernel, key, nonce, nonce_size);
+    begin(&aead, kernel, key, nonce, nonce_size, size);
     absorb_aad(&aead, aad);
     poly1305_padded(kernel, &aead.mac, in, size);
     finish(&aead, aad, size, expected);

@@ -16,8 +16,8 @@ enum {
 
 /* A Poly1305 computation between whole blocks (RFC 8439, section 2.5). */
 struct poly1305 {
-    uint64_t h[3];                            /* accumulator, radix 2^44, partly reduced: limbs below 2^45, 2^45, 2^46 */
-    uint64_t power[POLY1305_POWERS_MAX][3];   /* r^1, r^2, ... in radix 2^44, limbs at most 2^44, 2^44, 2^42 */
+    uint64_t h[3];                            /* accumulator, radix 2^64, partly reduced: the top word is below 64 */
+    uint64_t power[POLY1305_POWERS_MAX][3];   /* r^1, r^2, ... in radix 2^44, limbs below 2^44, 2^44 + 2^12, 2^42 */
     uint8_t pad[16];                          /* the key's second half, s */
     uint32_t powers;                          /* how many of them are there */
     uint32_t vectors;                         /* how many vectors of `table` are filled */
@@ -27,10 +27,10 @@ struct poly1305 {
 struct kernel {
     const char *name;
 
-    /* One row of the state per vector, few blocks at once: short messages, key blocks and ends. Writes `rows_bytes` of keystream
-       for the counter in state[12] and those after it. */
-    size_t rows_bytes;
-    void (*chacha20_rows)(uint8_t *keystream, const uint32_t state[16]);
+    /* One row of the state per vector, few blocks at once: short messages, key blocks and ends. Writes keystream for the counter in
+       state[12] and those after it: `rows_few_bytes`, or `rows_bytes` where `size` is more. */
+    size_t rows_few_bytes, rows_bytes;
+    void (*chacha20_rows)(uint8_t *keystream, size_t size, const uint32_t state[16]);
 
     /* HChaCha20 (draft-irtf-cfrg-xchacha-03, section 2.2): state[12..15] hold the nonce; 32 bytes out. */
     void (*hchacha20)(uint8_t subkey[32], const uint32_t state[16]);

@@ -473,7 +473,7 @@ static PyObject *aead_seal_framed_many_method(PyObject *object, PyObject *const 
         }
         PyObject *item = PyTuple_GetItem(items, i), *sealed;
         if (!PyTuple_Check(item) || PyTuple_Size(item) != 2) {
-            wrong_type("item", "a tuple (plaintext, aad)", item);
+            PyErr_SetString(PyExc_TypeError, "each of items must be a tuple (plaintext, aad)");
             goto fail;
         }
         sealed = seal_framed(self, &prefix, PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1), nonces + (size_t)(i % AT_ONCE) * self->nonce_size);
@@ -500,12 +500,20 @@ static PyObject *aead_open_framed_method(PyObject *object, PyObject *const *args
     struct input message, aad_input = EMPTY;
     if (arguments("open_framed", args, count, keywords, names, 2, 3, values))
         return NULL;
-    const size_t prefix = PyLong_AsSize_t(values[1]);
-    if ((prefix == (size_t)-1 && PyErr_Occurred()) || input_take(&message, values[0], names[0]))
+    if (!PyLong_Check(values[1]))
+        return wrong_type(names[1], "an int", values[1]), NULL;
+    if (input_take(&message, values[0], names[0]))
         return NULL;
+    const size_t prefix = PyLong_AsSize_t(values[1]);
+    if (PyErr_Occurred()) { /* negative, or past any size */
+        PyErr_Clear();
+        PyErr_Format(PyExc_ValueError, "prefix_size must be from 0 to the message's %zu bytes, not %R", message.size, values[1]);
+        input_release(&message);
+        return NULL;
+    }
     const size_t before = prefix + self->nonce_size;
     if (prefix > message.size)
-        PyErr_Format(PyExc_ValueError, "prefix_size must be at most the message's %zu bytes, not %zu", message.size, prefix);
+        PyErr_Format(PyExc_ValueError, "prefix_size must be from 0 to the message's %zu bytes, not %zu", message.size, prefix);
     else if (!check_sealed_size("message", message.size, before + AEAD_TAG) && !(values[2] && input_take(&aad_input, values[2], names[2]))) {
         const size_t size = message.size - before - AEAD_TAG;
         if ((result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size))) {
@@ -588,10 +596,11 @@ static const struct kernel *kernel_for(PyTypeObject *type)
 
 static PyObject *poly1305_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"key", NULL};
+    static char *names[] = {"one_time_key", NULL};
     PyObject *key_object;
     uint8_t key[POLY1305_KEY];
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:Poly1305", names, &key_object) || fixed_take(key, sizeof key, key_object, "key"))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:Poly1305", names, &key_object) ||
+        fixed_take(key, sizeof key, key_object, names[0]))
         return NULL;
     PyObject *self = poly1305_make(type);
     if (self)
@@ -732,7 +741,7 @@ static PyMethodDef poly1305_methods[] = {
 };
 
 static PyType_Slot poly1305_slots[] = {
-    {Py_tp_doc, "Poly1305(key)\n--\n\nA MAC under a 32-byte one-time key (RFC 8439, section 2.5)."},
+    {Py_tp_doc, "Poly1305(one_time_key)\n--\n\nA MAC under a 32-byte one-time key (RFC 8439, section 2.5)."},
     {Py_tp_new, poly1305_new},
     {Py_tp_dealloc, poly1305_dealloc},
     {Py_tp_methods, poly1305_methods},
@@ -785,10 +794,10 @@ static PyObject *mac_key_start(PyObject *object, PyObject *nonce_object)
     PyObject *mac = poly1305_make(module->poly1305);
     if (mac) {
         xchacha20_state(self->kernel, state, self->key, 0, nonce);
-        self->kernel->chacha20_rows(block, state);
+        self->kernel->chacha20_rows(block, CHACHA20_BLOCK, state);
         poly1305_stream_init(((struct poly1305_object *)mac)->stream, self->kernel, block);
         wipe(state, sizeof state);
-        wipe(block, self->kernel->rows_bytes);
+        wipe(block, self->kernel->rows_few_bytes);
     }
     return mac;
 }

@@ -7,49 +7,64 @@ typedef unsigned __int128 uint128;
 #define MASK44 ((UINT64_C(1) << 44) - 1)
 #define MASK42 ((UINT64_C(1) << 42) - 1)
 
-/* out = a * b mod 2^130 - 5, partly reduced. 2^132 = 20, so what passes limb 2 comes back times 20. */
+/* out = a * b mod 2^130 - 5 for powers of r, in radix 2^44, partly reduced: limbs below 2^44, 2^44 + 2^12, 2^42. 2^132 = 20, so what passes limb 2 comes back times 20. */
 ALWAYS_INLINE void multiply(uint64_t out[3], const uint64_t a[3], const uint64_t b[3])
 {
     const uint64_t s1 = b[1] * 20, s2 = b[2] * 20;
-    uint128 d0 = (uint128)a[0] * b[0] + (uint128)a[1] * s2 + (uint128)a[2] * s1;
-    uint128 d1 = (uint128)a[0] * b[1] + (uint128)a[1] * b[0] + (uint128)a[2] * s2;
-    uint128 d2 = (uint128)a[0] * b[2] + (uint128)a[1] * b[1] + (uint128)a[2] * b[0];
-    d1 += (uint64_t)(d0 >> 44);
-    d2 += (uint64_t)(d1 >> 44);
-    const uint64_t h0 = ((uint64_t)d0 & MASK44) + (uint64_t)(d2 >> 42) * 5;
-    out[0] = h0 & MASK44;
-    out[1] = ((uint64_t)d1 & MASK44) + (h0 >> 44);
-    out[2] = (uint64_t)d2 & MASK42;
+    /* Limb by limb, so that few sums are alive at once. */
+    uint128 d = (uint128)a[0] * b[0] + (uint128)a[1] * s2 + (uint128)a[2] * s1;
+    const uint64_t h0 = (uint64_t)d & MASK44;
+    uint64_t carry = (uint64_t)(d >> 44);
+    d = (uint128)a[0] * b[1] + (uint128)a[1] * b[0] + (uint128)a[2] * s2 + carry;
+    const uint64_t h1 = (uint64_t)d & MASK44;
+    carry = (uint64_t)(d >> 44);
+    d = (uint128)a[0] * b[2] + (uint128)a[1] * b[1] + (uint128)a[2] * b[0] + carry;
+    const uint64_t wrapped = h0 + (uint64_t)(d >> 42) * 5;
+    out[0] = wrapped & MASK44;
+    out[1] = h1 + (wrapped >> 44);
+    out[2] = (uint64_t)d & MASK42;
 }
 
-/* Brings limbs to at most 2^44, 2^44 and 2^42. */
-ALWAYS_INLINE void carry(uint64_t h[3])
+/* h += c, over words. */
+ALWAYS_INLINE void add(uint64_t h[3], uint64_t c)
 {
-    h[2] += h[1] >> 44;
-    h[1] &= MASK44;
-    h[0] += (h[2] >> 42) * 5;
-    h[2] &= MASK42;
-    h[1] += h[0] >> 44;
-    h[0] &= MASK44;
-    h[2] += h[1] >> 44;
-    h[1] &= MASK44;
+    uint128 sum = (uint128)h[0] + c;
+    h[0] = (uint64_t)sum;
+    sum = (uint128)h[1] + (uint64_t)(sum >> 64);
+    h[1] = (uint64_t)sum;
+    h[2] += (uint64_t)(sum >> 64);
 }
 
+/* What stands above bit 130 comes back times 5: h[2] is then at most 4. */
+ALWAYS_INLINE void wrap(uint64_t h[3])
+{
+    const uint64_t c = (h[2] >> 2) + (h[2] & ~UINT64_C(3));
+    h[2] &= 3;
+    add(h, c);
+}
+
+/* Block by block, in radix 2^64: clamping leaves r's words room, and r1 a multiple of 4, so that 2^128 * r1 wraps to r1 * 5 / 4. */
 static void scalar_blocks(struct poly1305 *state, const uint8_t *in, size_t blocks, uint64_t high)
 {
+    const uint64_t *r = state->power[0];
+    const uint64_t r0 = r[0] | (r[1] << 44), r1 = (r[1] >> 20) | (r[2] << 24), s1 = r1 + (r1 >> 2);
     uint64_t h[3] = {state->h[0], state->h[1], state->h[2]};
-    const uint64_t r[3] = {state->power[0][0], state->power[0][1], state->power[0][2]};
+    wrap(h);
     for (; blocks; blocks--, in += POLY1305_BLOCK) {
-        const uint64_t low = load64_le(in), top = load64_le(in + 8);
-        h[0] += low & MASK44;
-        h[1] += ((low >> 44) | (top << 20)) & MASK44;
-        h[2] += (top >> 24) | high;
-        multiply(h, h, r);
+        uint128 d0 = (uint128)h[0] + load64_le(in);
+        uint128 d1 = (uint128)h[1] + load64_le(in + 8) + (uint64_t)(d0 >> 64);
+        const uint64_t h0 = (uint64_t)d0, h1 = (uint64_t)d1, h2 = h[2] + (uint64_t)(d1 >> 64) + high; /* at most 6 */
+        d0 = (uint128)h0 * r0 + (uint128)h1 * s1;
+        d1 = (uint128)h0 * r1 + (uint128)h1 * r0 + h2 * s1 + (uint64_t)(d0 >> 64);
+        h[0] = (uint64_t)d0;
+        h[1] = (uint64_t)d1;
+        h[2] = h2 * r0 + (uint64_t)(d1 >> 64);
+        wrap(h);
     }
     memcpy(state->h, h, sizeof h);
 }
 
-static const uint64_t WHOLE = UINT64_C(1) << 40; /* the bit that ends a whole block, 2^128, in limb 2 */
+enum { WHOLE = 1 }; /* the bit that ends a whole block, 2^128 */
 
 void poly1305_init(struct poly1305 *state, const uint8_t key[POLY1305_KEY])
 {
@@ -67,9 +82,7 @@ void poly1305_powers(struct poly1305 *state, uint32_t count)
 {
     /* r^k from its halves: a short chain, and neighbours do not wait for each other. */
     for (uint32_t k = state->powers + 1; k <= count; k++) {
-        uint64_t *power = state->power[k - 1];
-        multiply(power, state->power[k / 2 - 1], state->power[(k + 1) / 2 - 1]);
-        carry(power);
+        multiply(state->power[k - 1], state->power[k / 2 - 1], state->power[(k + 1) / 2 - 1]);
     }
     if (count > state->powers)
         state->powers = count;
@@ -101,23 +114,18 @@ void poly1305_padded(const struct kernel *kernel, struct poly1305 *state, const 
     }
 }
 
-/* The accumulator as a number below p, as two words and what lies above them. */
-static void reduce(const uint64_t from[3], uint64_t out[3])
+/* The accumulator as a number below p. */
+static void reduce(uint64_t h[3])
 {
-    uint64_t h[3] = {from[0], from[1], from[2]};
-    carry(h);
-    carry(h);
-    /* Now below 2^130 + 2^44: h + 5 - 2^130 is not negative exactly where h is at least p. */
-    uint64_t g0 = h[0] + 5;
-    uint64_t g1 = h[1] + (g0 >> 44);
-    uint64_t g2 = h[2] + (g1 >> 44);
-    const uint64_t take = 0 - (g2 >> 42);
-    g0 = (h[0] & ~take) | (g0 & MASK44 & take);
-    g1 = (h[1] & ~take) | (g1 & MASK44 & take);
-    g2 = (h[2] & ~take) | (g2 & MASK42 & take);
-    out[0] = g0 | (g1 << 44);
-    out[1] = (g1 >> 20) | (g2 << 24);
-    out[2] = g2 >> 40;
+    wrap(h);
+    wrap(h);
+    /* h + 5 reaches 2^130 exactly where h is at least p. */
+    uint64_t g[3] = {h[0], h[1], h[2]};
+    add(g, 5);
+    const uint64_t take = 0 - (g[2] >> 2);
+    g[2] &= 3;
+    for (int i = 0; i < 3; i++)
+        h[i] = (h[i] & ~take) | (g[i] & take);
 }
 
 void poly1305_finish(struct poly1305 *state, const uint8_t *rest, size_t size, uint8_t tag[POLY1305_TAG])
@@ -129,12 +137,10 @@ void poly1305_finish(struct poly1305 *state, const uint8_t *rest, size_t size, u
         scalar_blocks(state, block, 1, 0);
         wipe(block, sizeof block);
     }
-    uint64_t h[3];
-    reduce(state->h, h);
-    const uint128 sum = (uint128)h[0] + load64_le(state->pad);
-    store64_le(tag, (uint64_t)sum);
-    store64_le(tag + 8, h[1] + load64_le(state->pad + 8) + (uint64_t)(sum >> 64));
-    wipe(h, sizeof h);
+    reduce(state->h);
+    add(state->h, load64_le(state->pad));
+    store64_le(tag, state->h[0]);
+    store64_le(tag + 8, state->h[1] + load64_le(state->pad + 8));
 }
 
 void poly1305_wipe(struct poly1305 *state)
@@ -201,8 +207,8 @@ void poly1305_stream_finish(struct poly1305_stream *stream, uint8_t tag[POLY1305
 void poly1305_stream_export(struct poly1305_stream *stream, uint8_t out[POLY1305_STATE])
 {
     const size_t rest = settle(stream);
-    uint64_t h[3];
-    reduce(stream->state.h, h);
+    uint64_t *h = stream->state.h;
+    reduce(h);
     memset(out, 0, POLY1305_STATE);
     out[0] = 1;
     memcpy(out + 1, stream->key, POLY1305_KEY);
@@ -211,7 +217,6 @@ void poly1305_stream_export(struct poly1305_stream *stream, uint8_t out[POLY1305
     out[49] = (uint8_t)h[2];
     out[50] = (uint8_t)rest;
     memcpy(out + 51, stream->buffer, rest);
-    wipe(h, sizeof h);
 }
 
 int poly1305_stream_import(struct poly1305_stream *stream, const struct kernel *kernel, const uint8_t in[POLY1305_STATE])
@@ -225,9 +230,9 @@ int poly1305_stream_import(struct poly1305_stream *stream, const struct kernel *
         if (in[51 + i])
             return -1;
     poly1305_stream_init(stream, kernel, in + 1);
-    stream->state.h[0] = low & MASK44;
-    stream->state.h[1] = ((low >> 44) | (middle << 20)) & MASK44;
-    stream->state.h[2] = (middle >> 24) | (top << 40);
+    stream->state.h[0] = low;
+    stream->state.h[1] = middle;
+    stream->state.h[2] = top;
     memcpy(stream->buffer, in + 51, rest);
     stream->used = rest;
     return 0;

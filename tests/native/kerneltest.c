@@ -217,9 +217,9 @@ static void test_poly1305_bounds(void)
                 struct poly1305 state = {0};
                 for (int i = 0; i < POLY1305_POWERS_MAX; i++)
                     for (int limb = 0; limb < 3; limb++)
-                        state.power[i][limb] = (UINT64_C(1) << (limb == 2 ? 42 : 44)) - less;
+                        state.power[i][limb] = (UINT64_C(1) << (limb == 2 ? 42 : 44)) - 1 + (less || limb != 1 ? 0 : 1 << 12);
                 state.powers = POLY1305_POWERS_MAX;
-                const uint64_t h[3] = {(UINT64_C(1) << 45) - 1, (UINT64_C(1) << 45) - 1, (UINT64_C(1) << 46) - 1};
+                const uint64_t h[3] = {UINT64_MAX, UINT64_MAX, 63};
                 memset(in, fill ? 0xff : 0xfb, vectors * vector);
                 memcpy(state.h, h, sizeof h);
                 for (size_t v = 0; v < vectors; v++)
@@ -237,7 +237,9 @@ static void test_poly1305_bounds(void)
                     for (size_t at = 0; at < single; at += vector)
                         kernel->poly1305_vectors(&first, in + at, 1);
                 }
-                check(plain_turns_equal(first.h, state.power[0], in + single, vectors * vector - single, turn * vector, state.h),
+                /* Or, where a kernel makes later powers from the first vector of them, again vector by vector. */
+                check(plain_turns_equal(first.h, state.power[0], in + single, vectors * vector - single, turn * vector, state.h) ||
+                          plain_turns_equal(h, state.power[0], in, vectors * vector, vector, state.h),
                       "poly1305 bounds in turns", vectors, less);
             }
 }

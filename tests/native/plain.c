@@ -193,37 +193,27 @@ void plain_aead_seal(uint8_t *out, uint8_t tag[16], const uint8_t *in, size_t si
     plain_poly1305(tag, macced, length + 16, mac_key);
 }
 
-static void from_limbs(number a, const uint64_t limb[3])
+/* A number from words or limbs that stand `step` bits apart and may overlap. */
+static void from_words(number a, const uint64_t word[3], int step)
 {
-    /* Limbs may overlap: add them bit by bit. */
     memset(a, 0, sizeof(number));
-    for (int i = 0; i < 3; i++) {
-        number part = {0};
-        for (int bit = 0; bit < 64; bit++)
-            if (limb[i] >> bit & 1) {
-                const int at = 44 * i + bit;
-                if (at < 136)
-                    part[at / 8] |= UINT32_C(1) << at % 8;
-                else
-                    return; /* no caller has limbs that large */
-            }
-        for (int digit = 0; digit < 17; digit++)
-            a[digit] += part[digit];
-    }
+    for (int i = 0; i < 3; i++)
+        for (int bit = 0; bit < 64 && step * i + bit < 136; bit++)
+            a[(step * i + bit) / 8] += (uint32_t)(word[i] >> bit & 1) << (step * i + bit) % 8;
     carry(a);
 }
 
 int plain_turns_equal(const uint64_t start_h[3], const uint64_t factor[3], const uint8_t *in, size_t size, size_t turn, const uint64_t result[3])
 {
     number h, f, got;
-    from_limbs(h, start_h);
-    from_limbs(f, factor);
+    from_words(h, start_h, 64);
+    from_words(f, factor, 44);
     for (size_t at = 0; at < size; at += 16) {
         add_block(h, in + at, 16);
         if ((at + 16) % turn == 0)
             multiply(h, f);
     }
-    from_limbs(got, result);
+    from_words(got, result, 64);
     reduce(h);
     reduce(got);
     return !memcmp(h, got, sizeof h);

@@ -5,8 +5,6 @@
  */
 #include "../bytes.h"
 
-#define ROWS_BLOCKS (ROWS_SETS * V32_PARTS)
-
 ALWAYS_INLINE void rows_quarter_rounds(v32 *a, v32 *b, v32 *c, v32 *d, int sets)
 {
     UNROLL for (int i = 0; i < sets; i++) a[i] = v32_add(a[i], b[i]), d[i] = v32_rotl(v32_xor(d[i], a[i]), 16);
@@ -27,15 +25,15 @@ ALWAYS_INLINE void rows_twenty_rounds(v32 *a, v32 *b, v32 *c, v32 *d, int sets)
     }
 }
 
-static void chacha20_rows(uint8_t *keystream, const uint32_t state[16])
+ALWAYS_INLINE void rows_pass(uint8_t *keystream, const uint32_t state[16], int sets)
 {
     const v32 row0 = v32_row_load(state), row1 = v32_row_load(state + 4), row2 = v32_row_load(state + 8);
     const v32 row3 = v32_row_load(state + 12);
     v32 a[ROWS_SETS], b[ROWS_SETS], c[ROWS_SETS], d[ROWS_SETS];
-    UNROLL for (int i = 0; i < ROWS_SETS; i++)
+    UNROLL for (int i = 0; i < sets; i++)
         a[i] = row0, b[i] = row1, c[i] = row2, d[i] = v32_add(row3, v32_row_iota(i * V32_PARTS));
-    rows_twenty_rounds(a, b, c, d, ROWS_SETS);
-    UNROLL for (int i = 0; i < ROWS_SETS; i++) {
+    rows_twenty_rounds(a, b, c, d, sets);
+    UNROLL for (int i = 0; i < sets; i++) {
         v32 block[4] = {
             v32_to_le(v32_add(a[i], row0)),
             v32_to_le(v32_add(b[i], row1)),
@@ -45,6 +43,14 @@ static void chacha20_rows(uint8_t *keystream, const uint32_t state[16])
         v32_blocks(block);
         UNROLL for (int j = 0; j < 4; j++) v32_store(keystream + (size_t)(4 * i + j) * sizeof(v32), block[j]);
     }
+}
+
+static void chacha20_rows(uint8_t *keystream, size_t size, const uint32_t state[16])
+{
+    if (ROWS_SETS == 1 || size <= V32_PARTS * CHACHA20_BLOCK)
+        rows_pass(keystream, state, 1);
+    else
+        rows_pass(keystream, state, ROWS_SETS);
 }
 
 static void hchacha20_rows(uint8_t subkey[32], const uint32_t state[16])
@@ -59,5 +65,7 @@ static void hchacha20_rows(uint8_t subkey[32], const uint32_t state[16])
     wipe(out, sizeof out);
 }
 
-#define KERNEL_ROWS .rows_bytes = ROWS_BLOCKS * CHACHA20_BLOCK, .chacha20_rows = chacha20_rows, .hchacha20 = hchacha20_rows
-_Static_assert(ROWS_BLOCKS * CHACHA20_BLOCK <= CHACHA20_ROWS_MAX, "raise CHACHA20_ROWS_MAX");
+#define KERNEL_ROWS                                                                                            \
+    .rows_few_bytes = V32_PARTS * CHACHA20_BLOCK, .rows_bytes = ROWS_SETS * V32_PARTS * CHACHA20_BLOCK,        \
+    .chacha20_rows = chacha20_rows, .hchacha20 = hchacha20_rows
+_Static_assert(ROWS_SETS * V32_PARTS * CHACHA20_BLOCK <= CHACHA20_ROWS_MAX, "raise CHACHA20_ROWS_MAX");

@@ -4,8 +4,8 @@
  * A vector `n26` holds one limb of N26_HALVES * N26_LANES blocks; a multiply makes N26_LANES sums of 64 bits, `w26`, each over
  * N26_HALVES blocks.
  *
- * Bounds: limbs of r are at most 2^26 and its wrapped ones 5 * 2^26; a limb of message plus accumulator is below 2^27.1. A sum is at
- * most 5 * 2^27.1 * 5 * 2^26 < 2^57.8 a block, and those of one turn are carried together in 64 bits.
+ * Bounds: limbs of r are at most 2^26 and its wrapped ones 5 * 2^26; a limb of message plus accumulator is below 2^27.1, or once in a
+ * call, with what comes in, 2^30.1. A sum is at most 5 * 2^27.1 * 5 * 2^26 < 2^57.8 a block, and those of one turn are carried together in 64 bits.
  */
 #include "../bytes.h"
 #include "../poly1305.h"
@@ -13,30 +13,22 @@
 #define LANES_HALVES N26_HALVES
 #define LANES_LANES N26_LANES
 #define LANES_UNROLL N26_UNROLL
-_Static_assert(N26_UNROLL * N26_HALVES <= 64, "sums would pass 2^63.8");
+_Static_assert(N26_UNROLL * N26_HALVES <= 32, "sums would pass 2^63");
 
 typedef n26 limb;
 typedef unsigned __int128 uint128;
-typedef w26 accumulator_limb;
-enum { ACCUMULATOR_LIMBS = 5 };
+typedef w26 accumulator_limb, sum;
+enum { LIMBS = 5 };
 enum { R0, R1, R2, R3, R4, S1, S2, S3, S4, FACTORS }; /* limbs of a power of r, and 5 times those that wrap */
 
 #define MASK26 ((UINT64_C(1) << 26) - 1)
 
-/* 2^44 limbs to 2^26 ones. The sums let limbs that are a little too large pass. */
-ALWAYS_INLINE void split(uint64_t limbs[5], const uint64_t from[3])
-{
-    limbs[0] = from[0] & MASK26;
-    limbs[1] = (from[0] >> 26) + ((from[1] << 18) & MASK26);
-    limbs[2] = (from[1] >> 8) & MASK26;
-    limbs[3] = (from[1] >> 34) + ((from[2] << 10) & MASK26);
-    limbs[4] = from[2] >> 16;
-}
-
 ALWAYS_INLINE void put_factors(limb *factors, int half, int lane, const uint64_t r[3])
 {
-    uint64_t limbs[5];
-    split(limbs, r);
+    /* Sums, since limb 1 of r may be a little too large. Each is at most 2^26. */
+    const uint64_t limbs[5] = {
+        r[0] & MASK26, (r[0] >> 26) + ((r[1] << 18) & MASK26), (r[1] >> 8) & MASK26, (r[1] >> 34) + ((r[2] << 10) & MASK26), r[2] >> 16,
+    };
     for (int i = 0; i < 5; i++)
         n26_put(factors + R0 + i, half, lane, (uint32_t)limbs[i]);
     for (int i = 1; i < 5; i++)
@@ -47,42 +39,42 @@ ALWAYS_INLINE limb spread(limb x) { return n26_spread(x); }
 
 ALWAYS_INLINE void take_accumulator(accumulator_limb h[5], const uint64_t from[3])
 {
-    uint64_t limbs[5];
-    split(limbs, from);
-    UNROLL for (int i = 0; i < 5; i++) h[i] = w26_first(limbs[i]);
+    h[0] = w26_first(from[0] & MASK26);
+    h[1] = w26_first((from[0] >> 26) & MASK26);
+    h[2] = w26_first(((from[0] >> 52) | (from[1] << 12)) & MASK26);
+    h[3] = w26_first((from[1] >> 14) & MASK26);
+    h[4] = w26_first((from[1] >> 40) | (from[2] << 24));
 }
 
 ALWAYS_INLINE void give_accumulator(uint64_t to[3], const accumulator_limb h[5])
 {
     uint64_t sum[5];
     w26_sum(sum, h);
-    const uint64_t mask44 = (UINT64_C(1) << 44) - 1;
     uint128 t = (uint128)sum[0] + ((uint128)sum[1] << 26) + ((uint128)sum[2] << 52);
-    to[0] = (uint64_t)t & mask44;
-    t = (t >> 44) + ((uint128)sum[3] << 34) + ((uint128)sum[4] << 60);
-    to[1] = (uint64_t)t & mask44;
-    to[2] = (uint64_t)(t >> 44);
+    to[0] = (uint64_t)t;
+    t = (t >> 64) + ((uint128)sum[3] << 14) + ((uint128)sum[4] << 40);
+    to[1] = (uint64_t)t;
+    to[2] = (uint64_t)(t >> 64);
 }
 
-/* h = (h + first) * r[count - 1] + ... + last * r[0], for `count` vectors of blocks with one carry. */
-ALWAYS_INLINE void turn(accumulator_limb h[5], const limb (*r)[FACTORS], const uint8_t *in, int count)
+ALWAYS_INLINE void load(limb m[5], const uint8_t *in) { n26_load(m, in); }
+ALWAYS_INLINE limb join(limb m, accumulator_limb h) { return n26_join(m, h); }
+
+/* sums (+)= m * r, limb by limb. */
+ALWAYS_INLINE void multiply_add(w26 d[5], const n26 m[5], const n26 r[FACTORS], int first)
 {
-    w26 d[5];
-    UNROLL for (int v = 0; v < count; v++) {
-        n26 m[5];
-        n26_load(m, in + (size_t)(count - 1 - v) * N26_HALVES * N26_LANES * POLY1305_BLOCK);
-        if (v == count - 1) { /* the accumulator joins the first vector, which is multiplied last: its chain is the long one */
-            UNROLL for (int i = 0; i < 5; i++) m[i] = n26_join(m[i], h[i]);
-        }
-#define MAC(to, a, b) d[to] = (v == 0 && (a) == 0) ? n26_mul(m[a], r[v][b]) : n26_mac(d[to], m[a], r[v][b])
-        MAC(0, 0, R0), MAC(1, 0, R1), MAC(2, 0, R2), MAC(3, 0, R3), MAC(4, 0, R4);
-        MAC(0, 1, S4), MAC(1, 1, R0), MAC(2, 1, R1), MAC(3, 1, R2), MAC(4, 1, R3);
-        MAC(0, 2, S3), MAC(1, 2, S4), MAC(2, 2, R0), MAC(3, 2, R1), MAC(4, 2, R2);
-        MAC(0, 3, S2), MAC(1, 3, S3), MAC(2, 3, S4), MAC(3, 3, R0), MAC(4, 3, R1);
-        MAC(0, 4, S1), MAC(1, 4, S2), MAC(2, 4, S3), MAC(3, 4, S4), MAC(4, 4, R0);
+#define MAC(to, a, b) d[to] = first && (a) == 0 ? n26_mul(m[a], r[b]) : n26_mac(d[to], m[a], r[b])
+    MAC(0, 0, R0), MAC(1, 0, R1), MAC(2, 0, R2), MAC(3, 0, R3), MAC(4, 0, R4);
+    MAC(0, 1, S4), MAC(1, 1, R0), MAC(2, 1, R1), MAC(3, 1, R2), MAC(4, 1, R3);
+    MAC(0, 2, S3), MAC(1, 2, S4), MAC(2, 2, R0), MAC(3, 2, R1), MAC(4, 2, R2);
+    MAC(0, 3, S2), MAC(1, 3, S3), MAC(2, 3, S4), MAC(3, 3, R0), MAC(4, 3, R1);
+    MAC(0, 4, S1), MAC(1, 4, S2), MAC(2, 4, S3), MAC(3, 4, S4), MAC(4, 4, R0);
 #undef MAC
-    }
-    /* Two carry chains side by side, from limb 3 and from limb 0. */
+}
+
+/* Two chains side by side, from limb 3 and from limb 0. */
+ALWAYS_INLINE void carry(accumulator_limb h[5], w26 d[5])
+{
 #define CARRY(from, to) d[to] = w26_add(d[to], w26_shift26(d[from])), d[from] = w26_low26(d[from])
     CARRY(3, 4), CARRY(0, 1);
     const w26 top = w26_shift26(d[4]);
@@ -92,6 +84,13 @@ ALWAYS_INLINE void turn(accumulator_limb h[5], const limb (*r)[FACTORS], const u
     CARRY(3, 4);
 #undef CARRY
     UNROLL for (int i = 0; i < 5; i++) h[i] = d[i];
+}
+
+/* The same for a product that is to be a power of r. */
+ALWAYS_INLINE void carry_factors(limb r[FACTORS], w26 d[5])
+{
+    carry((accumulator_limb *)r, d);
+    UNROLL for (int i = 1; i < 5; i++) r[S1 + i - 1] = (limb)w26_times5((w26)r[i]);
 }
 
 #include "poly1305_turns.h"

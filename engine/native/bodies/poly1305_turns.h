@@ -5,10 +5,25 @@
  * last turn gives each lane its own power.
  */
 enum { VECTOR_BLOCKS = LANES_HALVES * LANES_LANES, VECTOR_BYTES = VECTOR_BLOCKS * POLY1305_BLOCK };
-_Static_assert(LANES_UNROLL * VECTOR_BLOCKS <= POLY1305_POWERS_MAX, "raise POLY1305_POWERS_MAX");
+_Static_assert((LANES_HALVES == 1 ? 1 : LANES_UNROLL) * VECTOR_BLOCKS <= POLY1305_POWERS_MAX, "raise POLY1305_POWERS_MAX");
 _Static_assert(LANES_UNROLL * FACTORS * sizeof(limb) <= POLY1305_TABLE_MAX, "raise POLY1305_TABLE_MAX");
 
 typedef const limb (*factors)[FACTORS];
+
+/* h = (h + first) * r[count - 1] + ... + last * r[0], for `count` vectors of blocks with one carry. */
+ALWAYS_INLINE void turn(accumulator_limb h[LIMBS], factors r, const uint8_t *in, int count)
+{
+    sum d[LIMBS];
+    UNROLL for (int v = 0; v < count; v++) {
+        limb m[LIMBS];
+        load(m, in + (count - 1 - v) * VECTOR_BYTES);
+        if (v == count - 1) { /* the accumulator joins the first vector, which is multiplied last: its chain is the long one */
+            UNROLL for (int i = 0; i < LIMBS; i++) m[i] = join(m[i], h[i]);
+        }
+        multiply_add(d, m, r[v], v == 0);
+    }
+    carry(h, d);
+}
 
 /* Entry v of the table serves the vector that is v before a turn's last: lane w of half s there wants r^((v + 1) * VECTOR_BLOCKS -
    s * LANES_LANES - w) when it is the message's last turn. Lane 0's is what every lane wants before that. */
@@ -16,12 +31,22 @@ static void prepare(struct poly1305 *state, uint32_t vectors)
 {
     if (state->vectors >= vectors)
         return;
-    poly1305_powers(state, vectors * VECTOR_BLOCKS);
     limb *table = (limb *)state->table;
-    for (uint32_t v = state->vectors; v < vectors; v++)
+    poly1305_powers(state, (LANES_HALVES == 1 ? 1 : vectors) * VECTOR_BLOCKS);
+    for (uint32_t v = state->vectors; v < vectors; v++) {
+        limb *entry = table + v * FACTORS;
+        if (LANES_HALVES == 1 && v) { /* lanes multiply apart: the entry before times r^VECTOR_BLOCKS */
+            limb each[FACTORS];
+            sum d[LIMBS];
+            UNROLL for (int i = 0; i < FACTORS; i++) each[i] = spread(table[i]);
+            multiply_add(d, entry - FACTORS, each, 1);
+            carry_factors(entry, d);
+            continue;
+        }
         for (int s = 0; s < LANES_HALVES; s++)
-            for (int w = 0; w < LANES_LANES; w++)
-                put_factors(table + v * FACTORS, s, w, state->power[(int)(v + 1) * VECTOR_BLOCKS - s * LANES_LANES - w - 1]);
+            UNROLL for (int w = 0; w < LANES_LANES; w++)
+                put_factors(entry, s, w, state->power[(int)(v + 1) * VECTOR_BLOCKS - s * LANES_LANES - w - 1]);
+    }
     state->vectors = vectors;
 }
 
@@ -32,7 +57,7 @@ ALWAYS_INLINE void turns(struct poly1305 *state, const uint8_t *in, size_t vecto
     /* Locals, since the compiler can't know that the input is not the table. */
     limb last[LANES_UNROLL][FACTORS], each[LANES_UNROLL][FACTORS];
     const limb *table = (const limb *)state->table;
-    accumulator_limb h[ACCUMULATOR_LIMBS];
+    accumulator_limb h[LIMBS];
     take_accumulator(h, state->h);
     if (vectors > (size_t)count) {
         UNROLL for (int v = 0; v < count; v++) UNROLL for (int i = 0; i < FACTORS; i++) each[v][i] = spread(table[v * FACTORS + i]);

@@ -6,7 +6,7 @@
 #define COLUMNS_ROUNDS
 #define N44_UNROLL 2
 #define LANES_WORTH 2
-#define LANES_WORTH_UNROLL 8
+#define LANES_WORTH_UNROLL 4
 #include "../bodies/chacha20_columns.h"
 #include "../bodies/chacha20_rows.h"
 #include "../bodies/poly1305_44.h"

@@ -6,7 +6,7 @@
 #define COLUMNS_ROUNDS
 #define N26_UNROLL 2
 #define LANES_WORTH 4
-#define LANES_WORTH_UNROLL 8
+#define LANES_WORTH_UNROLL 4
 #include "../bodies/chacha20_columns.h"
 #include "../bodies/chacha20_rows.h"
 #include "../bodies/poly1305_26.h"

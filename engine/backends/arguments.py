@@ -51,13 +51,13 @@ def at_most(name: str, value: Buffer, size: int) -> memoryview:
     return view
 
 
-def integer(name: str, value: int, lowest: int, highest: int) -> int:
+def integer(name: str, value: int, lowest: int, highest: int, highest_is: str = "{}") -> int:
     try:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be an int, not {type(value).__name__}") from None
     if not lowest <= number <= highest:
-        raise ValueError(f"{name} must be from {lowest} to {highest}, not {number}")
+        raise ValueError(f"{name} must be from {lowest} to {highest_is.format(highest)}, not {number}")
     return number
 
 

@@ -83,12 +83,13 @@ class CheckedAead(Aead):
         pairs = list(items)
         for item in pairs:
             if not isinstance(item, tuple) or len(item) != 2:
-                raise TypeError(f"item must be a tuple (plaintext, aad), not {type(item).__name__}")
+                raise TypeError("each of items must be a tuple (plaintext, aad)")
         return [self.seal_framed(prefix, plaintext, aad) for plaintext, aad in pairs]
 
     def open_framed(self, message: Buffer, prefix_size: int, aad: Buffer = b"") -> bytes:
-        size = arguments.integer("prefix_size", prefix_size, 0, 2**63 - 1)
-        whole = arguments.at_least("message", message, size + self.nonce_size + TAG_SIZE)
+        whole = arguments.buffer("message", message)
+        size = arguments.integer("prefix_size", prefix_size, 0, whole.nbytes, "the message's {} bytes")
+        arguments.at_least("message", whole, size + self.nonce_size + TAG_SIZE)
         body = size + self.nonce_size
         return self.open(whole[size:body], whole[body:], bytes(whole[:size]) + bytes(arguments.buffer("aad", aad)))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import random
 import struct
 
@@ -141,6 +143,42 @@ def test_full_limbs_everywhere() -> None:
         mac = engine.Poly1305.from_state(state_of(key, accumulator))
         mac.update(message)
         assert mac.digest() == tag, (key[:16].hex(), hex(accumulator), message[:16].hex(), len(message))
+
+
+#: (r, k) where all limbs of r^k but the lowest are full in radix 2^26, and so are the upper two in radix 2^44: found by
+#: taking square roots of such numbers until one was a clamped r. No random r comes near.
+FULL_POWERS = (
+    (0x0EFDD6C8079B39F80A1FC0980178E953, 2),
+    (0x09DA2D04018C8A18071A246C0A3EBC92, 2),
+    (0x08B4C66001F71EDC031069400FD865DB, 4),
+    (0x02C38FE00B6B33580605E11C081FC85A, 4),
+    (0x0D3591A001394AA40B1EA5740E574B59, 8),
+)
+
+
+def test_the_full_powers_are_full() -> None:
+    for r, power in FULL_POWERS:
+        assert r & CLAMP == r
+        assert pow(r, power, PRIME) >> 26 == 2**104 - 1
+
+
+@pytest.mark.usefixtures("implementation")
+@pytest.mark.parametrize(("r", "power"), FULL_POWERS)
+def test_full_powers(r: int, power: int) -> None:
+    """Full limbs in a power that a vector kernel multiplies by, against full limbs in the message and accumulator."""
+    for (block, blocks, accumulator), tag in full_power_cases(r):
+        mac = engine.Poly1305.from_state(state_of(key_of(r, S_ONES), accumulator))
+        mac.update(block * blocks)
+        assert mac.digest() == tag, (block.hex(), blocks, hex(accumulator))
+
+
+@functools.cache
+def full_power_cases(r: int) -> list[tuple[tuple[bytes, int, int], bytes]]:
+    key = key_of(r, S_ONES)
+    blocks = (b"\xff" * 16, bytes(16), struct.pack("<QQ", 2**44 - 1, 2**64 - 1), b"\xff" * 8 + bytes(8))
+    starts = (0, PRIME - 1, 2**128 - 1, 2**130 - 2**26)
+    cases = itertools.product(blocks, LENGTHS, starts)
+    return [(case, tag_of(_after(key, case[2], case[0] * case[1]), S_ONES)) for case in cases]
 
 
 @pytest.mark.usefixtures("implementation")

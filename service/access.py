@@ -204,7 +204,7 @@ class Access:
             revoked_at=None,
         )
         await asyncio.to_thread(self._insert, row, actor, request_id)
-        self.apply([row], whole=False)
+        self._take(row)
         return token or made, _info(row)
 
     async def adopt(self, token: str, name: str, grant: Grant, *, actor: str) -> None:
@@ -221,7 +221,7 @@ class Access:
     async def revoke(self, token_id: str, *, actor: str, request_id: str | None = None) -> TokenInfo:
         """Refused here at once, elsewhere within a second. Twice is as good as once. TokenNotFound."""
         row = await asyncio.to_thread(self._revoke, token_id, actor, request_id)
-        self.apply([row], whole=False)
+        self._take(row)
         return _info(row)
 
     async def list(self) -> _Infos:
@@ -242,6 +242,10 @@ class Access:
                 self._by_hash[row.hash] = Principal(row.id, row.name, _grants(row), row.expires_at)
             else:
                 self._by_hash.pop(row.hash, None)
+
+    def _take(self, row: TokenRow) -> None:
+        self.apply([row], whole=False)
+        self._follower.heard(row.revision)
 
     def _may_be_new(self, token: bytes) -> bool:
         """Whether a query could find it: well-formed, and not of a token that is known already."""

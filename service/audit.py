@@ -13,7 +13,7 @@ import hmac
 import json
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -23,10 +23,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service.errors import AuditUnavailable
-from service.storage import AuditRow, Database
+from service.storage import AuditRow, Database, StateRow
 
 AUDIT_KEY: Final = "audit"
 _GENESIS: Final = bytes(32)
+# Long trails are walked without holding them whole.
+_PAGED: Final[dict[str, Any]] = {"yield_per": 1000}
 _FAILED: Final = "the audit file can't be written, so nothing is served"
 
 
@@ -156,9 +158,21 @@ class AuditTrail:
     def verify(self, database: Database) -> int:
         """Walks the chain of changes; how many there are. AuditUnavailable naming the first revision that is wrong."""
         with database.read() as session:
-            return self._walk(session.scalars(select(AuditRow).order_by(AuditRow.revision)).yield_per(1000))
+            count = self._walk(
+                session.scalars(select(AuditRow).order_by(AuditRow.revision).execution_options(**_PAGED))
+            )
+            last = session.scalar(select(StateRow.revision)) or 0
+        # Every revision has its record, so a trail cut short is found too. (Read last: changes may have come since.)
+        if last < count or (last > count and not self._reaches(database, last)):
+            raise AuditUnavailable(f"the audit trail was cut short after revision {count}")
+        return count
 
-    def _walk(self, rows: Iterator[AuditRow] | Any) -> int:
+    @staticmethod
+    def _reaches(database: Database, revision: int) -> bool:
+        with database.read() as session:
+            return session.get(AuditRow, revision) is not None
+
+    def _walk(self, rows: Iterable[AuditRow]) -> int:
         before, count = _GENESIS, 0
         for row in rows:
             count += 1

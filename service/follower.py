@@ -38,7 +38,9 @@ class Follower:
         self._parts: list[Follows] = []
         self._chores: list[Callable[[], Awaitable[None]]] = []
         self._early_chores: list[Callable[[], Awaitable[None]]] = []
+        # All up to `_seen` is loaded; `_heard` is the highest revision met, this worker's own changes included.
         self._seen = 0
+        self._heard = 0
         self._answered = 0.0
         self._fault: str | None = None
         self._running: asyncio.Task[None] | None = None
@@ -53,6 +55,10 @@ class Follower:
     def add_chore(self, chore: Callable[[], Awaitable[None]], *, always: bool = False) -> None:
         """`chore` runs after each poll that succeeded (`always`: before each poll); its errors are logged."""
         (self._early_chores if always else self._chores).append(chore)
+
+    def heard(self, revision: int) -> None:
+        """This worker made a change with that revision, and applied it by itself."""
+        self._heard = max(self._heard, revision)
 
     async def start(self) -> None:
         """Loads everything, then polls in the background. StorageUnavailable if the first load fails."""
@@ -127,20 +133,23 @@ class Follower:
         if self._fault is not None:
             _log.warning("storage is back")
         self._seen = revision
+        self._heard = revision if whole else max(self._heard, revision)
         self._fault = None
         # Counted from the question, not the answer: that is how old the answer may be.
         self._answered = asked
         self.fresh_until = asked + self._max_staleness
 
     def _read(self) -> tuple[int, bool, list[Any]]:
+        # Before the question, so that what is committed meanwhile does not look like a database that went back.
+        heard = self._heard
         with self._database.read() as session:
             revision = session.scalar(select(StateRow.revision).where(StateRow.id == 1))
             if revision is None:
                 raise StorageUnavailable("the database is empty; run: sealane init")
-            # A lower revision than seen: the database was restored from a copy, so nothing held counts any more.
-            since = self._seen if revision >= self._seen else 0
+            # A lower revision than before: the database was restored from a copy, so nothing held counts any more.
+            since = self._seen if revision >= heard else 0
             whole = since == 0
-            if revision == self._seen:
+            if revision == since:
                 return revision, False, []
             return revision, whole, [part.read(session, since) for part in self._parts]
 

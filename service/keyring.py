@@ -257,8 +257,9 @@ class Keyring:
 
     async def _change(self, change: Callable[..., Rows], *args: object) -> KeyInfo:
         rows = await asyncio.to_thread(change, *args)
-        self.apply(rows, whole=False)
         (row,), versions = rows
+        self.apply(rows, whole=False)
+        self._follower.heard(row.revision)
         return _info(self._key(row, None, versions))
 
     def _create(self, name: str, type: str, actor: str, request_id: str | None) -> Rows:

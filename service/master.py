@@ -74,16 +74,16 @@ def read_master_key(path: Path, *, group_readable: bool = False) -> bytearray:
     of another size, or readable by others than its owner (`group_readable`: and its group)."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise MasterKeyError(
             f"the master key file {path} is missing; restore it, or for a new one: {_make(path)}"
         ) from None
     except OSError:
         raise MasterKeyError(f"this user may not read the master key file {path}; run: chown $USER {path}") from None
-    with open(descriptor, "rb", buffering=0) as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise MasterKeyError(f"the master key file {path} is not a file; for a new one: {_make(path)}")
+            raise MasterKeyError(f"{path} is not a file; set SEALANE_MASTER_KEY_FILE to one, made by: {_make(path)}")
         forbidden = 0o037 if group_readable else 0o077
         if status.st_mode & forbidden:
             mode = "640" if group_readable else "600"
@@ -91,18 +91,24 @@ def read_master_key(path: Path, *, group_readable: bool = False) -> bytearray:
                 f"the master key file {path} may be read or changed by others than its owner; run: chmod {mode} {path}"
             )
         secret = bytearray(MASTER_KEY_SIZE)
-        if status.st_size != MASTER_KEY_SIZE or file.readinto(secret) != MASTER_KEY_SIZE:
+        if status.st_size != MASTER_KEY_SIZE or os.readv(descriptor, [secret]) != MASTER_KEY_SIZE:
             wipe(secret)
             raise MasterKeyError(
                 f"the master key file {path} holds {status.st_size} bytes, wanted {MASTER_KEY_SIZE}; "
                 f"restore it, or for a new one: {_make(path)}"
             )
         return secret
+    finally:
+        os.close(descriptor)
 
 
 def make_master_key(path: Path) -> None:
-    """Writes a new key where there is none. FileExistsError if there is one: it is never replaced."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Writes a new key where there is none. FileExistsError if there is one: it is never replaced. OSError."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        # Something there that is no folder; it must not pass for a key that is there.
+        raise NotADirectoryError from None
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(descriptor, "wb", buffering=0) as file:
         file.write(os.urandom(MASTER_KEY_SIZE))

@@ -26,7 +26,10 @@ OK = "ok"
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What the engine runs on. ``selftest`` maps each kernel and backend tried so far to "ok" or to why not."""
+    """What the engine runs on, as far as it has been tried: ``engine.check()`` tries the rest.
+
+    ``kernels`` and ``backends`` can be used, best first; ``selftest`` maps each name to "ok" or to why not.
+    """
 
     backend: str
     kernel: str
@@ -51,8 +54,10 @@ class Registry:
         if not isinstance(name, str):
             raise TypeError(f"name must be str, not {type(name).__name__}")
         with self._lock:
-            self._load("native")
-            if name not in self._kernels and name in self.names():
+            # A name of ours runs nothing else, so that it is a way around a kernel that crashes.
+            if name not in BUILT_IN:
+                self._load("native")
+            if name not in self._kernels and (name in BUILT_IN or name in self.names()):
                 self._load(name)
             if name in self._loaded:
                 self._select(self._loaded[name])

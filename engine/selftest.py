@@ -1,7 +1,7 @@
 """Known answers that a backend or kernel has to give before it is used: well under a millisecond for a native kernel.
 
 Long enough for several passes of the widest kernel. Where the comment names no source, OpenSSL and libsodium gave the
-answers; ``tests/engine/test_selftest.py`` computes each of them again with another library.
+answers; ``tests/engine/test_selftest_answers.py`` has them computed again.
 """
 
 from __future__ import annotations

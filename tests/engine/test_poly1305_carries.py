@@ -98,7 +98,8 @@ def test_the_landings_are_many_and_right() -> None:
 
 @pytest.mark.usefixtures("implementation")
 def test_chosen_accumulators_at_the_end() -> None:
-    for r, target, message in landings():
+    # The Python backends have one way of adding, and no limbs.
+    for r, target, message in landings()[:: 1 if engine.info().backend == "native" else 5]:
         for s in (S_ZERO, S_ONES):
             mac = engine.Poly1305(key_of(r, s))
             mac.update(message)

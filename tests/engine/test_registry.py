@@ -135,6 +135,11 @@ def test_the_environment_chooses(name: str) -> None:
     assert kernel == (name if name != "native" else engine.info().kernels[0])
 
 
+def test_choosing_another_backend_runs_no_kernel() -> None:
+    ran = run("import engine; i = engine.info(); print(i.backend, *i.selftest)", SEALANE_ENGINE="reference")
+    assert ran.stdout.split() == ["reference", "reference"]
+
+
 def test_the_environment_is_refused_when_wrong() -> None:
     ran = run("import engine", SEALANE_ENGINE="rot13")
     assert ran.returncode != 0

@@ -37,7 +37,7 @@ def test_last_blocks() -> None:
 
 
 def test_mac() -> None:
-    """The one-time key is what XChaCha20-Poly1305 has of its own: so a message that ends in AAD's lengths shares a tag."""
+    """XChaCha20-Poly1305 has the same one-time key, so its tag over AAD alone is the MAC of the AAD and the lengths."""
     size = len(selftest.MESSAGE) // 16 * 16
     text = selftest.MESSAGE[:size]
     theirs = bindings.crypto_aead_xchacha20poly1305_ietf_encrypt(b"", text, selftest.NONCE, selftest.KEY)

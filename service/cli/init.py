@@ -6,12 +6,8 @@ from typing import Annotated
 
 import typer
 
-from service.access import ACTIONS
 from service.cli import configured
 from service.cli.console import err
-from service.cli.management import OnStorage
-from service.client import Grant
-from service.setup import initialise
 
 
 def init(
@@ -22,6 +18,11 @@ def init(
     Where they go is set by SEALANE_MASTER_KEY_FILE and SEALANE_DATABASE_URL. Run again, it upgrades the schema and
     changes nothing else. The token goes to standard output, this once.
     """
+    from service.access import ACTIONS
+    from service.cli.storage import OnStorage
+    from service.client import Grant
+    from service.setup import initialise
+
     settings = configured.load()
     done = initialise(settings)
     key_file = settings.master_key_file

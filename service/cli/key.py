@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Column, Table
 
+from engine.protocol import DEFAULT_ALGORITHM
 from service.cli.configured import DevOption
 from service.cli.console import out, print_json
 from service.cli.errors import Group
 from service.cli.management import management
-from service.client import Key
-from service.keyring import DEFAULT_TYPE, KEY_TYPES
+from service.formats import ALGORITHMS
+
+if TYPE_CHECKING:
+    from service.client import Key
 
 app = typer.Typer(
     cls=Group,
@@ -28,7 +31,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @app.command()
 def create(
     name: Name,
-    type: Annotated[str, typer.Option(help=f"One of {', '.join(KEY_TYPES)}.")] = DEFAULT_TYPE,
+    type: Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")] = DEFAULT_ALGORITHM,
     json: Json = False,
     dev: DevOption = False,
 ) -> None:

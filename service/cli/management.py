@@ -8,22 +8,18 @@ in the audit trail, and in force on every worker within a second.
 
 from __future__ import annotations
 
-import asyncio
-import getpass
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
-from service import access, keyring
 from service.cli import configured
-from service.cli.console import CONFIG, fail
-from service.client import Client, Grant, Key, KeyVersion, NewToken, Token
-from service.core import Core
-from service.settings import Settings
+from service.cli.console import CONFIG, FAILED, NO_PERMISSION, UNAVAILABLE, USAGE, fail
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from service.client import Client, Grant, Key, NewToken, ServiceError, Token
 
 
 class Management(Protocol):
@@ -45,92 +41,39 @@ def management(dev: bool = False) -> Iterator[Management]:
     """The service at SEALANE_URL if that is set and `dev` is not, else the storage."""
     url = os.environ.get("SEALANE_URL")
     if url and not dev:
-        token = os.environ.get("SEALANE_TOKEN")
-        if not token:
-            fail("SEALANE_URL is set, so a token is wanted in SEALANE_TOKEN", CONFIG)
-        with Client(url, token) as client:
+        with _client(url) as client:
             yield client
     else:
+        from service.cli.storage import OnStorage
+
         yield OnStorage(configured.load(dev))
 
 
-class OnStorage:
-    """Works on the storage itself. SealaneError as the keyring and the tokens raise them."""
+@contextmanager
+def _client(url: str) -> Iterator[Client]:
+    import httpx
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._actor = f"operator:{_user()}"
+    from service.client import Client, ServiceError
 
-    def create_key(self, key: str, type: str) -> Key:
-        return self._key(lambda core: core.keyring.create(key, type, actor=self._actor))
-
-    def describe_key(self, key: str) -> Key:
-        async def work(core: Core) -> keyring.KeyInfo:
-            return core.keyring.describe(key)
-
-        return self._key(work)
-
-    def list_keys(self, prefix: str = "") -> Iterator[Key]:
-        async def work(core: Core) -> list[keyring.KeyInfo]:
-            found: list[keyring.KeyInfo] = []
-            while page := core.keyring.list(prefix, after=found[-1].name if found else ""):
-                found += page
-            return found
-
-        return map(_key, self._run(work))
-
-    def rotate_key(self, key: str) -> Key:
-        return self._key(lambda core: core.keyring.rotate(key, actor=self._actor))
-
-    def delete_key(self, key: str) -> Key:
-        return self._key(lambda core: core.keyring.schedule_deletion(key, actor=self._actor))
-
-    def undelete_key(self, key: str) -> Key:
-        return self._key(lambda core: core.keyring.undo_deletion(key, actor=self._actor))
-
-    def create_token(self, name: str, grants: Iterable[Grant], expires_at: datetime | None = None) -> NewToken:
-        wanted = [access.Grant(frozenset(grant.actions), grant.keys) for grant in grants]
-        token, info = self._run(lambda core: core.access.create(name, wanted, expires_at, actor=self._actor))
-        return NewToken(
-            info.id, info.name, _grants(info), info.created_at, info.expires_at, info.revoked_at, token=token
-        )
-
-    def list_tokens(self) -> list[Token]:
-        return [_token(info) for info in self._run(lambda core: core.access.list())]
-
-    def revoke_token(self, token_id: str) -> None:
-        self._run(lambda core: core.access.revoke(token_id, actor=self._actor))
-
-    def _key(self, work: Callable[[Core], Awaitable[keyring.KeyInfo]]) -> Key:
-        return _key(self._run(work))
-
-    def _run(self, work: Callable[[Core], Awaitable[T]]) -> T:
-        async def run() -> T:
-            await core.start()
-            try:
-                return await work(core)
-            finally:
-                await core.stop()
-
-        core = Core.open(self._settings)
-        return asyncio.run(run())
-
-
-def _user() -> str:
+    token = os.environ.get("SEALANE_TOKEN")
+    if not token:
+        fail("SEALANE_URL is set, so a token is wanted in SEALANE_TOKEN", CONFIG)
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return str(os.getuid())
+        with Client(url, token) as client:
+            yield client
+    except ServiceError as error:
+        fail(str(error), _code(error))
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol):
+        fail("SEALANE_URL wants a URL such as http://127.0.0.1:8417", CONFIG)
+    except httpx.TransportError as error:
+        fail(f"the service at SEALANE_URL can't be reached: {error}", UNAVAILABLE)
 
 
-def _key(info: keyring.KeyInfo) -> Key:
-    versions = [KeyVersion(version.version, version.created_at) for version in info.versions]
-    return Key(info.name, info.type, info.state, info.current_version, versions, info.created_at, info.delete_at)
+def _code(error: ServiceError) -> int:
+    from service.client import Malformed, NotAllowed, NotAuthenticated
 
-
-def _grants(info: access.TokenInfo) -> list[Grant]:
-    return [Grant(sorted(grant.actions), grant.pattern) for grant in info.grants]
-
-
-def _token(info: access.TokenInfo) -> Token:
-    return Token(info.id, info.name, _grants(info), info.created_at, info.expires_at, info.revoked_at)
+    if isinstance(error, (NotAuthenticated, NotAllowed)):
+        return NO_PERMISSION
+    if isinstance(error, Malformed):
+        return USAGE
+    return UNAVAILABLE if error.status == 503 else FAILED

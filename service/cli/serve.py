@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import SecretStr
 
 import engine
-from service import server
 from service.cli import configured
 from service.cli.console import err
-from service.settings import Settings
-from service.setup import DEV_KEY, DEV_MAC_KEY, prepare_dev
+
+if TYPE_CHECKING:
+    from service.settings import Settings
 
 
 def serve(
@@ -31,6 +30,8 @@ def serve(
     ] = None,
 ) -> None:
     """Serve until SIGTERM. Settings come from SEALANE_* variables; run `sealane init` before the first start."""
+    from service import server
+
     given = {"host": host, "port": port, "workers": workers}
     settings = configured.load(dev).model_copy(
         update={name: value for name, value in given.items() if value is not None}
@@ -42,6 +43,10 @@ def serve(
 
 def _prepare(settings: Settings) -> Settings:
     """Make what development needs, and say loudly that it is for that."""
+    from pydantic import SecretStr
+
+    from service.setup import DEV_KEY, DEV_MAC_KEY, prepare_dev
+
     folder = settings.dev_folder.absolute()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Whatever repository this folder is in, its keys are not to be committed.

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Column, Table
 
-from service import access
 from service.cli.configured import DevOption
 from service.cli.console import USAGE, err, fail, out, print_json
 from service.cli.errors import Group
 from service.cli.management import management
-from service.client import Grant
+
+if TYPE_CHECKING:
+    from service.client import Grant
 
 app = typer.Typer(
     cls=Group,
@@ -23,7 +24,7 @@ app = typer.Typer(
 )
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_ACTIONS = ", ".join(sorted(access.ACTIONS))
+ACTIONS = "create, delete, engine, list, mac, open, rotate, seal, tokens, verify"
 
 
 def expiry(text: str) -> datetime:
@@ -40,7 +41,7 @@ def create(
     grant: Annotated[
         list[str],
         typer.Option(
-            help=f"ACTIONS:KEYS, such as seal,open:orders-*; may be given again. Actions: {_ACTIONS}, or * for all. "
+            help=f"ACTIONS:KEYS, such as seal,open:orders-*; may be given again. Actions: {ACTIONS}, or * for all. "
             "Without :KEYS it is for every key."
         ),
     ],
@@ -53,8 +54,7 @@ def create(
         expires_at = expiry(expires) if expires else None
     except (ValueError, OverflowError):
         fail("--expires wants 30d, 12h, 15m, 90s or an ISO 8601 time", USAGE)
-    parsed = [access.Grant.parse(text) for text in grant]
-    grants = [Grant(sorted(one.actions), one.pattern) for one in parsed]
+    grants = [_grant(text) for text in grant]
     with management(dev) as at:
         made = at.create_token(name, grants, expires_at)
     if json:
@@ -77,7 +77,7 @@ def list_tokens(
         return
     table = Table(Column("id", no_wrap=True), "name", "grants", "created", "expires", "revoked")
     for token in tokens:
-        grants = "\n".join(str(access.Grant(frozenset(grant.actions), grant.keys)) for grant in token.grants)
+        grants = "\n".join(f"{','.join(grant.actions)}:{grant.keys}" for grant in token.grants)
         moments = (_time(token.created_at), _time(token.expires_at), _time(token.revoked_at))
         table.add_row(token.id, token.name, grants, *moments)
     out.print(table)
@@ -91,6 +91,15 @@ def revoke(
     with management(dev) as at:
         at.revoke_token(token_id)
     err.print(f"token {token_id} is revoked", markup=False)
+
+
+def _grant(text: str) -> Grant:
+    """The grant as the service reads it; Malformed says what was wanted."""
+    from service import access
+    from service.client import Grant
+
+    parsed = access.Grant.parse(text)
+    return Grant(sorted(parsed.actions), parsed.pattern)
 
 
 def _time(moment: datetime | None) -> str:

@@ -5,9 +5,7 @@ A token is `sealane_<id>_<secret><check>`: 16, 52 and 7 characters of lower-case
 holds its SHA-256 alone; that needs no salt and no slow hash, because nobody can guess 256 random bits.
 """
 
-import asyncio
 import base64
-import hashlib
 import re
 import secrets
 import zlib
@@ -15,7 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import translate
-from time import time
+from hashlib import sha256
+from time import monotonic, time
 from typing import Final, Self
 
 from sqlalchemy import select
@@ -141,8 +140,14 @@ class Access:
         NotAuthenticated: the same for a malformed, unknown, expired or revoked token. StorageUnavailable: revocations
         have not been heard of for too long.
         """
-        self._follower.check_fresh()
-        principal = self._by_hash.get(hashlib.sha256(_bearer(authorization)).digest())
+        if monotonic() > self._follower.fresh_until:
+            self._follower.check_fresh()
+        # The usual spelling first; any other goes the longer way round.
+        principal = None
+        if isinstance(authorization, bytes) and authorization[:7] == b"Bearer ":
+            principal = self._by_hash.get(sha256(authorization[7:]).digest())
+        if principal is None:
+            principal = self._by_hash.get(sha256(_bearer(authorization)).digest())
         if principal is None or principal.expires_at <= time():
             raise NotAuthenticated(_WANTED)
         return principal
@@ -203,7 +208,7 @@ class Access:
             expires_at=expires_at,
             revoked_at=None,
         )
-        await asyncio.to_thread(self._insert, row, actor, request_id)
+        await self._database.call(self._insert, row, actor, request_id)
         self._take(row)
         return token or made, _info(row)
 
@@ -220,13 +225,13 @@ class Access:
 
     async def revoke(self, token_id: str, *, actor: str, request_id: str | None = None) -> TokenInfo:
         """Refused here at once, elsewhere within a second. Twice is as good as once. TokenNotFound."""
-        row = await asyncio.to_thread(self._revoke, token_id, actor, request_id)
+        row = await self._database.call(self._revoke, token_id, actor, request_id)
         self._take(row)
         return _info(row)
 
     async def list(self) -> _Infos:
         """All tokens, oldest first, the revoked and expired among them."""
-        rows = await asyncio.to_thread(self._all)
+        rows = await self._database.call(self._all)
         return [_info(row) for row in rows]
 
     def read(self, session: Session, since: int) -> _Rows:
@@ -292,7 +297,7 @@ def _bearer(authorization: bytes | str | None) -> bytes:
 
 
 def _hash(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
+    return sha256(token.encode()).digest()
 
 
 def _base32(data: bytes) -> str:

@@ -122,7 +122,7 @@ class Follower:
     async def _load(self) -> None:
         asked = monotonic()
         try:
-            revision, whole, rows = await asyncio.to_thread(self._read)
+            revision, whole, rows = await self._database.call(self._read)
         except SealaneError as error:
             if self._fault is None:
                 _log.error("storage is lost: %s", error.detail)

@@ -4,7 +4,6 @@ Names are never looked up in the storage on the hot path: `get` is a look-up in 
 with its audit record, and in force on this worker when the call returns.
 """
 
-import asyncio
 import builtins
 import logging
 import re
@@ -256,7 +255,7 @@ class Keyring:
         )
 
     async def _change(self, change: Callable[..., Rows], *args: object) -> KeyInfo:
-        rows = await asyncio.to_thread(change, *args)
+        rows = await self._database.call(change, *args)
         (row,), versions = rows
         self.apply(rows, whole=False)
         self._follower.heard(row.revision)
@@ -319,13 +318,13 @@ class Keyring:
         due = [name for name, delete_at in self._pending.items() if delete_at <= now]
         for name in due:
             try:
-                rows = await asyncio.to_thread(self._destroy, name)
+                rows = await self._database.call(self._destroy, name)
             except KeyNotFound:
                 # Another worker was first, or the deletion was undone: the next poll brings it.
                 continue
             self.apply(rows, whole=False)
         if due:
-            await asyncio.to_thread(self._database.truncate_log)
+            await self._database.call(self._database.truncate_log)
 
     def _destroy(self, name: str) -> Rows:
         now = datetime.now(UTC)

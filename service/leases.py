@@ -115,13 +115,13 @@ class Leases:
         self._active.clear()
         for lease, left in leases:
             if left:
-                await asyncio.to_thread(self._return, lease, left)
+                await self._database.call(self._return, lease, left)
 
     def _target(self, lease: Lease) -> int:
         return max(LEAST_BLOCK, min(LARGEST_BLOCK, int(lease.rate * self._horizon)))
 
     async def _grow(self, lease: Lease, least: int, wanted: int) -> None:
-        granted = await asyncio.to_thread(self._reserve, lease, least, min(wanted, LARGEST_BLOCK))
+        granted = await self._database.call(self._reserve, lease, least, min(wanted, LARGEST_BLOCK))
         if not granted:
             lease.refused_at = monotonic()
             raise LimitReached

@@ -1,11 +1,13 @@
 """Connections and transactions, on SQLite or PostgreSQL, with one meaning for every fault."""
 
+import asyncio
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, create_engine, event, select, update
 from sqlalchemy.engine import URL, Engine, make_url
@@ -17,7 +19,10 @@ from service.errors import SetupError, StorageUnavailable
 from service.storage.faults import unavailable
 from service.storage.models import StateRow
 
-_WRITE = "sealane_write"
+T = TypeVar("T")
+
+_WRITE: Final = "sealane_write"
+_THREADS: Final = 4
 
 # FULL: a key that was handed out must survive a power cut, or what it sealed is lost. secure_delete: destroyed key
 # material does not linger in free pages.
@@ -53,6 +58,7 @@ class Database:
         self.file = Path(self.url.database or "") if self.is_sqlite else None
         self._identity: tuple[int, int] | None = None
         self._engine = self._connect()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sealane-storage")
 
     @property
     def is_sqlite(self) -> bool:
@@ -103,7 +109,13 @@ class Database:
                 assert isinstance(raw, sqlite3.Connection)
                 raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
+    async def call(self, work: Callable[..., T], *arguments: object) -> T:
+        """Runs blocking work in a thread of the database's own: one that hangs must not hold up those who compute."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
     def close(self) -> None:
+        """Closes connections; work that hangs is left to its time-outs."""
+        self._threads.shutdown(wait=False)
         self._engine.dispose()
 
     @contextmanager
@@ -148,7 +160,7 @@ class Database:
         if self.is_sqlite:
             # rw: a file that is gone is an error, never an empty database made anew.
             uri = URL.create("sqlite", database=f"file:{self.file}", query={"mode": "rw", "uri": "true"})
-            engine = create_engine(uri, hide_parameters=True, pool_size=4, max_overflow=4, pool_timeout=5)
+            engine = create_engine(uri, hide_parameters=True, pool_size=_THREADS, max_overflow=4, pool_timeout=5)
             event.listen(engine, "connect", _configure_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
             return engine
@@ -157,7 +169,7 @@ class Database:
                 self.url,
                 hide_parameters=True,
                 connect_args=_POSTGRES_ARGUMENTS,
-                pool_size=4,
+                pool_size=_THREADS,
                 max_overflow=4,
                 pool_timeout=5,
                 # A connection that died while idle is replaced without an error.

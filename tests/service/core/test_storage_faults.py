@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from pathlib import Path
+from threading import Event
 
 import pytest
 from sqlalchemy import event, text
@@ -52,6 +53,12 @@ def test_read_only(workers, backend) -> None:
     asyncio.run(scenario())
 
 
+async def _create_many(core: Core) -> None:
+    have = len(core.keyring.list(limit=1000))
+    for number in range(have, have + 200):
+        await core.keyring.create(f"key-{number}", actor="test")
+
+
 def test_full(workers, backend) -> None:
     if backend.name != "sqlite":
         pytest.skip("a disk of PostgreSQL's own can't be filled from here")
@@ -63,12 +70,9 @@ def test_full(workers, backend) -> None:
                 pages = session.scalar(text("PRAGMA page_count"))
             # SQLite's own limit on the file raises the very error of a full disk.
             _per_connection(core, f"max_page_count={pages}")
-            with pytest.raises(StorageUnavailable, match="full"):
-                for number in range(200):
-                    await core.keyring.create(f"key-{number}", actor="test")
-            with pytest.raises(StorageUnavailable, match="full"):
-                for number in range(200, 300):
-                    await core.keyring.create(f"key-{number}", actor="test")
+            for _ in range(2):
+                with pytest.raises(StorageUnavailable, match="full"):
+                    await _create_many(core)
             names = [info.name for info in core.keyring.list(limit=1000)]
             await core.keyring.refresh()
             assert [info.name for info in core.keyring.list(limit=1000)] == names
@@ -132,7 +136,7 @@ def test_a_file_that_took_the_place_of_the_database_is_what_counts(workers, back
             file = core.database.file
             copy = file.read_bytes()
             await core.keyring.create("orders", actor="test")
-            core.database.close()
+            core.database._engine.dispose()
             file.unlink()
             file.write_bytes(copy)
             await core.keyring.create("other", actor="test")
@@ -149,7 +153,7 @@ def test_damaged(workers, backend, tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with workers(poll_interval=60) as (core,):
-            core.database.close()
+            core.database._engine.dispose()
             core.database.file.write_bytes(b"not a database, not at all" * 400)
             with pytest.raises(StorageUnavailable, match=r"not a database|damaged"):
                 await core.keyring.create("orders", actor="test")
@@ -169,5 +173,29 @@ def test_errors_tell_nothing_of_what_was_stored(workers) -> None:
                 assert error.__suppress_context__ or error.__context__ is None
                 assert "very-secret-name" not in str(error)
                 error = error.__cause__
+
+    asyncio.run(scenario())
+
+
+def test_a_database_that_hangs_holds_up_nobody_but_those_who_need_it(workers) -> None:
+    """Its threads are its own, so that sealing in threads, and other work there, goes on."""
+
+    async def scenario() -> None:
+        async with workers(poll_interval=0.05, max_staleness=5) as (core,):
+            await core.keyring.create("orders", actor="test")
+            release = Event()
+            hung = [asyncio.create_task(core.database.call(release.wait)) for _ in range(20)]
+            await asyncio.sleep(0.3)
+            key = core.keyring.get("orders")
+            message, _ = await asyncio.wait_for(asyncio.to_thread(key.seal, b"x"), 1)
+            assert key.open(message) == (b"x", 1)
+            create = asyncio.create_task(core.keyring.create("new", actor="test"))
+            await asyncio.sleep(1.1)
+            assert core.keyring.degraded
+            assert core.keyring.fault == "the database does not answer"
+            assert not create.done()
+            release.set()
+            await asyncio.gather(*hung)
+            assert (await create).name == "new"
 
     asyncio.run(scenario())

@@ -56,6 +56,14 @@ class _Swept:
             return self.cycle  # type: ignore[no-any-return]
         return None
 
+    def end_bad_request(self) -> None:
+        """Answer 400 and close; but what follows a whole request must not be answered in its place."""
+        if self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body:
+            self.cycle.keep_alive = False
+            return
+        self.transport.write(_BAD_REQUEST)
+        self.transport.close()
+
     def end_slow_head(self) -> None:
         """Close; with an answer if the client had begun to ask."""
         if self.transport.is_closing():
@@ -73,8 +81,7 @@ class H11(_Swept, H11Protocol):
         HEADS.connections = self.connections
 
     def send_400_response(self, msg: str) -> None:
-        self.transport.write(_BAD_REQUEST)
-        self.transport.close()
+        self.end_bad_request()
 
 
 try:
@@ -92,8 +99,7 @@ else:
             HEADS.connections = self.connections
 
         def send_400_response(self, msg: str) -> None:
-            self.transport.write(_BAD_REQUEST)
-            self.transport.close()
+            self.end_bad_request()
 
     class ExchangeCycle(RequestResponseCycle):
         """One request and its response, with an exchange beside the ASGI messages."""

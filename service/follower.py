@@ -53,7 +53,8 @@ class Follower:
         self._parts.append(part)
 
     def add_chore(self, chore: Callable[[], Awaitable[None]], *, always: bool = False) -> None:
-        """`chore` runs after each poll that succeeded (`always`: before each poll); its errors are logged."""
+        """`chore` runs after each poll that succeeded (`always`: before each poll, also while the
+        storage fails or hangs); its errors are logged."""
         (self._early_chores if always else self._chores).append(chore)
 
     def heard(self, revision: int) -> None:
@@ -80,7 +81,7 @@ class Follower:
         if self._next is None:
             self._next = asyncio.create_task(self._refresh_after(self._running))
             # Looked at here too, since every caller may have gone away by then.
-            self._next.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._next.add_done_callback(_look_at)
         # Shielded: one caller that goes away must not take the query from the others.
         await asyncio.shield(self._next)
 
@@ -159,12 +160,27 @@ class Follower:
             try:
                 for chore in self._early_chores:
                     await chore()
-                await self.refresh()
-                for chore in self._chores:
-                    await chore()
+                if await self._refresh_in_time():
+                    for chore in self._chores:
+                        await chore()
             except SealaneError as error:
                 # A lost storage is told once, by `_load`.
                 _log.debug("poll: %s", error.detail)
             except Exception:
                 # The poller must outlive anything: without it revocations would never arrive.
                 _log.exception("the follower failed")
+
+    async def _refresh_in_time(self) -> bool:
+        """Whether the storage answered soon. If it hangs, the question stands, and the poller goes on with its rounds."""
+        refresh = asyncio.ensure_future(self.refresh())
+        refresh.add_done_callback(_look_at)
+        done, _ = await asyncio.wait([refresh], timeout=max(1.0, 2 * self._interval))
+        if done:
+            refresh.result()
+        return bool(done)
+
+
+def _look_at(task: asyncio.Future[None]) -> None:
+    """So that asyncio does not complain of an error which nobody was left to see."""
+    if not task.cancelled():
+        task.exception()

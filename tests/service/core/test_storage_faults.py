@@ -183,6 +183,12 @@ def test_a_database_that_hangs_holds_up_nobody_but_those_who_need_it(workers) ->
     async def scenario() -> None:
         async with workers(poll_interval=0.05, max_staleness=5) as (core,):
             await core.keyring.create("orders", actor="test")
+            rounds: list[bool] = []
+
+            async def report() -> None:
+                rounds.append(core.keyring.degraded)
+
+            core.follower.add_chore(report, always=True)
             release = Event()
             hung = [asyncio.create_task(core.database.call(release.wait)) for _ in range(20)]
             await asyncio.sleep(0.3)
@@ -190,8 +196,10 @@ def test_a_database_that_hangs_holds_up_nobody_but_those_who_need_it(workers) ->
             message, _ = await asyncio.wait_for(asyncio.to_thread(key.seal, b"x"), 1)
             assert key.open(message) == (b"x", 1)
             create = asyncio.create_task(core.keyring.create("new", actor="test"))
-            await asyncio.sleep(1.1)
+            await asyncio.sleep(2.5)
             assert core.keyring.degraded
+            # Whoever reports it hears of it, though the storage never answered.
+            assert rounds[-1]
             assert core.keyring.fault == "the database does not answer"
             assert not create.done()
             release.set()

@@ -171,7 +171,7 @@ class Follower:
                 _log.exception("the follower failed")
 
     async def _refresh_in_time(self) -> bool:
-        """Whether the storage answered soon. If it hangs, the question stands, and the poller goes on with its rounds."""
+        """Whether the storage answered soon. If it hangs, the question stands, and the poller goes its rounds."""
         refresh = asyncio.ensure_future(self.refresh())
         refresh.add_done_callback(_look_at)
         done, _ = await asyncio.wait([refresh], timeout=max(1.0, 2 * self._interval))

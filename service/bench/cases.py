@@ -61,6 +61,22 @@ def _chacha20(size: int) -> Case:
     return Case("chacha20", size, CRYPTOGRAPHY, ours, peer)
 
 
+def _chacha20_set_up(size: int) -> Case:
+    """Key and nonce set up in every call, by both."""
+    data = bytes(size)
+
+    def peer_once(key: bytes, nonce: bytes, message: bytes) -> bytes:
+        return Cipher(ChaCha20(key, nonce), None).encryptor().update(message)
+
+    return Case(
+        "chacha20, set up in each call",
+        size,
+        CRYPTOGRAPHY,
+        lambda: Contender(engine.chacha20_xor, (_KEY, bytes(12), data)),
+        lambda: Contender(peer_once, (_KEY, bytes(16), data)),
+    )
+
+
 def _poly1305_at_once(size: int, offset: int) -> Case:
     data = _buffer(size, offset)
 
@@ -143,8 +159,9 @@ def _open(algorithm: str, size: int) -> Case:
 
 def all_cases() -> Iterator[Case]:
     """Every case of the engine benchmark, in the order in which it is printed."""
-    for size in CHACHA20_SIZES:
-        yield _chacha20(size)
+    for make_chacha20 in (_chacha20, _chacha20_set_up):
+        for size in CHACHA20_SIZES:
+            yield make_chacha20(size)
     for make in (_poly1305_at_once, _poly1305_writes):
         for offset in (0, 1):
             for size in POLY1305_SIZES:

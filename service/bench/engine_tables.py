@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -23,7 +24,7 @@ def _rate(size: int, nanoseconds: float) -> str:
 def print_results(console: Console, results: Sequence[Result]) -> None:
     """One table for each operation: ours and the peer's side by side, and how many times as fast ours is."""
     for (operation, peer), group in groupby(results, key=lambda result: (result.operation, result.peer)):
-        table = Table(title=f"{operation}, against {peer}", title_justify="left")
+        table = Table(title=f"{operation}, against {peer}", title_justify="left", box=box.SIMPLE_HEAD)
         for heading in ("size", "kernel", "ns", "MB/s", "peer ns", "peer MB/s", "ratio"):
             table.add_column(heading, justify="left" if heading == "kernel" else "right", no_wrap=True)
         for _, same_size in groupby(group, key=lambda result: result.size):
@@ -45,7 +46,7 @@ def print_results(console: Console, results: Sequence[Result]) -> None:
 
 def print_targets(console: Console, results: Iterable[Result]) -> None:
     """The promises of docs/performance.md that this run could judge, each with met or not met."""
-    table = Table(title="targets: times as fast as the peer", title_justify="left")
+    table = Table(title="targets: times as fast as the peer", title_justify="left", box=box.SIMPLE_HEAD)
     for heading in ("call", "size", "kernel", "peer", "at least", "measured", ""):
         table.add_column(heading, justify="right" if heading in ("size", "at least", "measured") else "left")
     for result in results:

@@ -41,7 +41,8 @@ class ServiceError(Exception):
         """The error that a response which was read, and has no 2xx status, stands for."""
         if response.headers.get("content-type", "").startswith("application/problem+json"):
             try:
-                return ServiceError.of(msgspec.json.decode(response.content, type=dict[str, Any]))
+                problem = msgspec.json.decode(response.content, type=dict[str, Any])
+                return ServiceError.of({"status": response.status_code, **problem})
             except (msgspec.MsgspecError, ValueError):
                 pass
         # Not the service's own: a proxy's, or another server altogether. Its body is nothing to show.

@@ -81,7 +81,7 @@ class Sealane(FastAPI):
     async def start(self) -> None:
         """Begin to serve message calls."""
         runtime = self.runtime
-        runtime.core.follower.add_chore(runtime.report)
+        runtime.core.follower.add_chore(runtime.report, always=True)
         await runtime.core.start()
         self._calls.update({call.action: call(runtime) for call in _MESSAGE_CALLS})
         runtime.ready = True
@@ -215,8 +215,10 @@ def _log_stray(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None
 def _describe_problems(path: str, operation: dict[str, Any]) -> None:
     """Replace FastAPI's 422 by the problems that a management call may answer with."""
     responses = operation["responses"]
-    if "422" in responses and "application/json" in responses["422"].get("content", {}):
-        del responses["422"]
+    if "422" in responses:
+        responses["422"]["content"].pop("application/json", None)
+        if not responses["422"]["content"]:
+            del responses["422"]
     if path in ("/livez", "/metrics"):
         slugs = ["internal"]
     elif path == "/readyz":

@@ -49,6 +49,7 @@ async def readyz(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """The sum over all workers of this server."""
     runtime: Runtime = request.app.runtime
+    await runtime.report()
     content, content_type = await asyncio.to_thread(runtime.metrics.exposition, request.headers.get("accept", ""))
     return Response(content, headers={"content-type": content_type})
 

@@ -1,4 +1,4 @@
-"""Nothing that comes in goes out in an error or a log: a canary in every place of a request, and a look at all of it."""
+"""Nothing that comes in goes out in an error or a log: a canary in every place of a request, and a look at it all."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def requests(server: Server) -> list[httpx.Response]:
             answers.append(client.request(method, url + path, **kwargs))  # type: ignore[arg-type]
 
         for method in ("GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
-            for path in (f"/{CANARY}", f"/v1/{CANARY}", f"/v1/keys/{CANARY}!", f"/v1/keys/{CANARY}%2f/seal", f"/docs/{CANARY}",
-                         f"/v1/keys/{CANARY}/seal", f"/v1/keys/{CANARY}/{CANARY}", f"/v1/keys/{CANARY.upper()}/rotate",
+            for path in (f"/{CANARY}", f"/v1/{CANARY}", f"/v1/keys/{CANARY}!", f"/v1/keys/{CANARY}%2f/seal",
+                         f"/docs/{CANARY}", f"/v1/keys/{CANARY}/seal", f"/v1/keys/{CANARY}/{CANARY}",
+                         f"/v1/keys/{CANARY.upper()}/rotate",
                          f"/v1/tokens/{CANARY}", f"/livez?{CANARY}={CANARY}", f"/v1/keys?limit={CANARY}",
                          f"/v1/keys?prefix={'x' * 200}{CANARY}"):  # fmt: skip
                 if (method, path) == ("POST", f"/v1/keys/{CANARY}"):
@@ -42,14 +43,17 @@ def requests(server: Server) -> list[httpx.Response]:
                      "/v1/keys/demo-mac/seal", "/v1/keys/new-key", "/v1/tokens"):  # fmt: skip
             for value in (CANARY, [CANARY], {CANARY: CANARY}, {"plaintext": CANARY}, {"plaintext": {CANARY: 1}},
                           {"plaintext": BODY, "aad": CANARY}, {"plaintext": BODY, CANARY: 1}, {"sealed": BODY},
-                          {"items": [{CANARY: 1}, CANARY, {"plaintext": CANARY}, {"sealed": CANARY}, {"message": CANARY}]},
-                          {"items": CANARY}, {"message": CANARY}, {"message": BODY, "mac": BODY}, {"message": BODY, "mac": CANARY},
+                          {"items": [{CANARY: 1}, CANARY, {"plaintext": CANARY}, {"sealed": CANARY},
+                                     {"message": CANARY}]},
+                          {"items": CANARY}, {"message": CANARY}, {"message": BODY, "mac": BODY},
+                          {"message": BODY, "mac": CANARY},
                           {"type": CANARY}, {"name": CANARY, "grants": CANARY}, {CANARY: {CANARY: CANARY}},
                           {"name": CANARY, "grants": [{"actions": [CANARY]}]}, {"name": CANARY + "\n", "grants": []},
                           {"name": "x", "grants": [{"actions": ["seal"], "keys": CANARY + "!"}]},
                           {"name": "x", "grants": [{"actions": ["seal"]}], "expires_at": CANARY}):  # fmt: skip
                 send("POST", path, json=value, headers=AUTH)
-            for body in (CANARY.encode(), b'{"' + CANARY.encode(), b'{"plaintext":"' + CANARY.encode() + b'\xff"}', b"[" * 50000,
+            for body in (CANARY.encode(), b'{"' + CANARY.encode(), b'{"plaintext":"' + CANARY.encode() + b'\xff"}',
+                         b"[" * 50000,
                          b'{"a":"' + CANARY.encode() + b'","a":1}', CANARY.encode("utf-16")):  # fmt: skip
                 send("POST", path, content=body, headers=JSON)
                 send("POST", path, content=body, headers={**AUTH, "content-type": f"text/{CANARY}"})
@@ -74,7 +78,8 @@ def raw_requests(server: Server) -> list[bytes]:
     replies = []
     for data in (
         f"{CANARY} / HTTP/1.1\r\n\r\n".encode(), f"GET /{CANARY} HTTP/{CANARY}\r\n\r\n".encode(),
-        f"GET / HTTP/1.1\r\n{CANARY}\r\n\r\n".encode(), f"GET /\x01{CANARY} HTTP/1.1\r\nhost: {CANARY}\r\n\r\n".encode(),
+        f"GET / HTTP/1.1\r\n{CANARY}\r\n\r\n".encode(),
+        f"GET /\x01{CANARY} HTTP/1.1\r\nhost: {CANARY}\r\n\r\n".encode(),
         ask("POST", f"/{CANARY}", b"", f"content-length: {CANARY}"),
         ask("POST", "/v1/keys/demo/seal", b"", "content-type: application/octet-stream", "content-length: 99")
         + CANARY.encode(),

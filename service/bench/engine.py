@@ -15,6 +15,7 @@ import engine
 from service.bench.cases import Case, all_cases
 from service.bench.measure import Contender, interleave
 from service.bench.targets import engine_target
+from service.server import keep_memory
 
 # What OpenSSL is told to overlook so that it runs on AVX2 alone: the AVX-512 bits (F, DQ, IFMA, CD, BW, VL) of
 # CPUID leaf 7, EBX. See OPENSSL_ia32cap(3).
@@ -96,7 +97,12 @@ def run(
     progress: Callable[[str, int], None] = lambda operation, size: None,
     only: Callable[[Case], bool] = lambda case: True,
 ) -> list[Result]:
-    """Measure every case on `kernels`, and leave the engine as it was. ValueError for an unknown kernel."""
+    """Measure every case on `kernels`, and leave the engine as it was. ValueError for an unknown kernel.
+
+    Has glibc's malloc keep its memory, for this whole process.
+    """
+    # As the service does: else a side whose buffers happen to lie at the heap's end faults them in at every call.
+    keep_memory()
     before = engine.info().kernel
     try:
         results: list[Result] = []

@@ -17,7 +17,7 @@ def engine_target(operation: str, size: int, kernel: str, peer_limited: bool) ->
     if word not in ("seal", "open"):
         return None
     if algorithm == "xchacha20-poly1305":
-        return _XAEAD.get(size) if kernel in ("avx512", "avx2") else None
+        return _XAEAD.get(size) if kernel == "avx512" else None
     if kernel == "avx512" and not peer_limited:
         return _AEAD_AVX512.get(size)
     if kernel == "avx2" and peer_limited:

@@ -66,6 +66,7 @@ class MessageCall(ABC, Generic[T]):
         self._limit = runtime.settings.max_message_bytes
         # Longer ones are for `raw`, which knows of limits and threads.
         self._now_below = min(self._limit + 1, THREAD_OCTETS)
+        self._json_below = min(self._limit + 1, THREAD_JSON)
         self._max_items = runtime.settings.max_batch_items
         self._raw = runtime.metrics.call(self.action, "raw")
         self._json = runtime.metrics.call(self.action, "json")
@@ -81,6 +82,10 @@ class MessageCall(ABC, Generic[T]):
     @abstractmethod
     async def raw(self, key: Key, headers: Headers, taken: bytes | None, body: Body | None) -> Answer:
         """Serve a body of octets: `taken` if it has all come already, else `body` yet to be read."""
+
+    def one_now(self, key: Key, item: T) -> tuple[Struct, int | None] | None:
+        """As `one`, without waiting; None if that can't be, and `one` is to do it."""
+        return None
 
     @abstractmethod
     async def one(self, key: Key, item: T) -> tuple[Struct, int | None]:
@@ -130,12 +135,21 @@ class MessageCall(ABC, Generic[T]):
                 content, version, octets = answer or await self.raw(key, headers, taken, body)
                 items = failed = None
             else:
-                content, version, items, failed = await self._serve_json(key, taken, body)
-                octets = False
-                if items is not None:
+                if taken is not None and len(taken) < self._json_below:
+                    decoded = self.codec.decode(taken, self._max_items)
+                else:
+                    decoded = await self._decoded(taken, body)
+                octets, version, items, failed = False, None, None, None
+                if isinstance(decoded, list):
                     counters.move(self._batch)
                     counters = self._batch
-                    counters.items(OK, items - (failed or 0))
+                    results = await self.many(key, decoded)
+                    items = len(results)
+                    failed = self._count(results)
+                    content = encode({"results": results})
+                else:
+                    result, version = self.one_now(key, decoded) or await self.one(key, decoded)
+                    content = encode(result)
             sent = len(content)
             if self._audit.records_calls:
                 size = body.size if body is not None else len(taken or b"")
@@ -176,25 +190,22 @@ class MessageCall(ABC, Generic[T]):
         except KeyNotFound:
             raise self._runtime.access.hide(principal, name) from None
 
-    async def _serve_json(
-        self, key: Key, taken: bytes | None, body: Body | None
-    ) -> tuple[bytes, int | None, int | None, int | None]:
-        """The answer, the key version, and in a batch how many items it had and how many failed."""
+    async def _decoded(self, taken: bytes | None, body: Body | None) -> T | list[T | Problem]:
+        """The item or items in a body that is large or yet to come."""
         content = await self.content(taken, body)
-        if len(content) > THREAD_JSON:
-            decoded = await asyncio.to_thread(self.codec.decode, content, self._max_items)
-        else:
-            decoded = self.codec.decode(content, self._max_items)
-        if not isinstance(decoded, list):
-            result, version = await self.one(key, decoded)
-            return encode(result), version, None, None
-        results = await self.many(key, decoded)
+        if len(content) >= THREAD_JSON:
+            return await asyncio.to_thread(self.codec.decode, content, self._max_items)
+        return self.codec.decode(content, self._max_items)
+
+    def _count(self, results: list[Struct]) -> int:
+        """Count the results of a batch by how they ended; how many are problems."""
         failed = 0
         for result in results:
             if type(result) is ItemProblem:
                 failed += 1
                 self._batch.items(OUTCOME[result.problem.type.rpartition(":")[2]], 1)
-        return encode({"results": results}), None, len(results), failed
+        self._batch.items(OK, len(results) - failed)
+        return failed
 
     async def content(self, taken: bytes | None, body: Body | None) -> bytes:
         """The whole body in one piece; Problem if it is too large."""

@@ -11,7 +11,7 @@ from service.codecs import OPEN, SEAL, OpenAnswer, OpenItem, SealAnswer, SealIte
 from service.errors import DoesNotOpen
 from service.keyring import Key
 from service.problems import Problem
-from service.routes.calls import Answer, MessageCall, aad_of, each, maybe_in_thread
+from service.routes.calls import THREAD_OCTETS, Answer, MessageCall, aad_of, each, maybe_in_thread
 from service.wire import Body, Headers
 
 # A batch of more than this is worth a thread: about a millisecond of sealing.
@@ -41,6 +41,12 @@ class Seal(MessageCall[SealItem]):
             await self._runtime.keyring.ensure_lease(key, 1)
         sealed, version = await maybe_in_thread(size, key.seal, plaintext, aad_of(headers))
         return sealed, version, True
+
+    def one_now(self, key: Key, item: SealItem) -> tuple[Struct, int | None] | None:
+        if key.needs_lease(1) or len(item.plaintext) >= THREAD_OCTETS:
+            return None
+        sealed, version = key.seal(item.plaintext, item.aad or b"")
+        return SealAnswer(sealed, version), version
 
     async def one(self, key: Key, item: SealItem) -> tuple[Struct, int | None]:
         if key.needs_lease(1):
@@ -92,6 +98,17 @@ class Open(MessageCall[OpenItem]):
                 raise
         key = await self._runtime.keyring.newer(key)
         return await maybe_in_thread(len(message), key.open, message, aad)
+
+    def one_now(self, key: Key, item: OpenItem) -> tuple[Struct, int | None] | None:
+        if len(item.sealed) >= THREAD_OCTETS:
+            return None
+        try:
+            plaintext, version = key.open(item.sealed, item.aad or b"")
+        except DoesNotOpen:
+            if key.may_be_newer(item.sealed):
+                return None
+            raise
+        return OpenAnswer(plaintext, version), version
 
     async def one(self, key: Key, item: OpenItem) -> tuple[Struct, int | None]:
         plaintext, version = await self._open(key, item.sealed, item.aad or b"")

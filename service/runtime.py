@@ -14,6 +14,8 @@ from service.wire import Watch
 
 # Bytes a second: a body that comes more slowly, once it was awaited for the time-out, is given up.
 MIN_BODY_RATE = 1024
+# Bytes of unfinished message bodies that a worker holds in memory; at least a few of the largest.
+BODY_BUDGET = 512 * 2**20
 
 
 class Runtime:
@@ -38,7 +40,11 @@ class Runtime:
     def open(cls, settings: Settings, metrics_folder: Path | None = None) -> Runtime:
         """As `Core.open`. Counters are shared with the other workers that are given the same folder."""
         core = Core.open(settings)
-        return cls(core, Metrics(metrics_folder), Watch(settings.body_timeout, MIN_BODY_RATE))
+        return cls(
+            core,
+            Metrics(metrics_folder),
+            Watch(settings.body_timeout, MIN_BODY_RATE, max(BODY_BUDGET, 4 * settings.max_message_bytes)),
+        )
 
     def drain(self) -> None:
         """From now on this worker says that it is not ready; it still serves."""

@@ -131,12 +131,17 @@ class _Progress:
 
 
 class Watch:
-    """Ends waits for bodies that stall or trickle. One sweep per worker looks at all of them, since a timer per
-    request would cost more than the request."""
+    """Bodies on their way to this worker: it ends waits for those that stall or trickle, and bounds the memory that
+    all of them hold. One sweep looks at all, since a timer per request would cost more than the request.
 
-    def __init__(self, timeout: float, min_rate: int) -> None:
+    `timeout`: seconds; `min_rate`: bytes a second; `budget`: bytes.
+    """
+
+    def __init__(self, timeout: float, min_rate: int, budget: int) -> None:
         self.timeout = timeout
         self.min_rate = min_rate
+        self.budget = budget
+        self.buffered = 0
         self._waiting: set[_Progress] = set()
 
     async def run(self) -> None:
@@ -241,18 +246,26 @@ class Body:
             self.complete = True
             self.size = len(body)
             return body
-        chunks = [body]
-        while True:
-            self.size = progress.received
-            if self.size > limit:
+        chunks: list[bytes] = []
+        held = 0
+        try:
+            while True:
+                if body:
+                    chunks.append(body)
+                self.size = progress.received
+                self._watch.buffered += len(body)
+                held += len(body)
                 self.complete = not message.get("more_body", False)
-                raise too_large(limit)
-            if not message.get("more_body", False):
-                self.complete = True
-                return chunks
-            message = await self._watch.chunk(self._receive, progress)
-            if body := message.get("body", b""):
-                chunks.append(body)
+                if self.size > limit:
+                    raise too_large(limit)
+                if self.complete:
+                    return chunks
+                if self._watch.buffered > self._watch.budget:
+                    raise Problem("too-many", "too many large bodies are on their way at once; try again", close=True)
+                message = await self._watch.chunk(self._receive, progress)
+                body = message.get("body", b"")
+        finally:
+            self._watch.buffered -= held
 
     async def chunks(self, update: Callable[[bytes], object]) -> None:
         """Hand each piece to `update` as it comes; none is kept, so any length will do."""

@@ -137,7 +137,7 @@ def _add(router: APIRouter, actions: Mapping[str, Any], action: str, summary: st
     octets_out = action in ("seal", "open", "mac")
     parameters = {"seal": [_AAD_HEADER], "open": [_AAD_HEADER], "verify": [_MAC_HEADER]}.get(action, [])
     slugs = ["malformed", "wrong-key-type", "not-authenticated", "not-allowed", "key-not-found", "body-too-slow",
-             "key-deleted", "too-large", "batch-too-large", "unsupported-media-type", "internal",
+             "key-deleted", "too-large", "batch-too-large", "unsupported-media-type", "too-many", "internal",
              "storage-unavailable", "audit-unavailable"]  # fmt: skip
     slugs += {"seal": ["limit-reached"], "open": ["does-not-open"]}.get(action, [])
 

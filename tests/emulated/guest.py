@@ -106,8 +106,11 @@ def inside(
     command: Sequence[str],
     binds: Mapping[Path, str] | None = None,
     environment: Mapping[str, str] | None = None,
+    writable: Mapping[Path, str] | None = None,
 ) -> list[str]:
-    """The command line that runs `command` in the architecture's root folder, `binds` (ours -> theirs) read-only.
+    """The command line that runs `command` in the architecture's root folder, /src its own to write in for the run.
+
+    `binds` (ours -> theirs, under /src or /tmp) are read-only there, `writable` ones are not.
 
     The process that it starts becomes the guest program itself, so signals reach it.
     """
@@ -116,11 +119,13 @@ def inside(
     steps = ["set -e", f"cd {shlex.quote(str(root))}"]
     steps += ["mount -t proc proc proc", "mount --rbind /dev dev"]
     steps += ["mount -t tmpfs tmpfs tmp", "mount -t tmpfs tmpfs src"]
-    for ours, theirs in (binds or {}).items():
+    for ours, theirs in {**(binds or {}), **(writable or {})}.items():
         target = shlex.quote("." + theirs)
         source = shlex.quote(str(ours.absolute()))
         make = f"mkdir -p {target}" if ours.is_dir() else f"mkdir -p $(dirname {target}); : > {target}"
-        steps += [make, f"mount --bind {source} {target}", f"mount -o remount,bind,ro {target}"]
+        steps += [make, f"mount --bind {source} {target}"]
+        if ours not in (writable or {}):
+            steps.append(f"mount -o remount,bind,ro {target}")
     variables = {
         "HOME": "/tmp",
         "LANG": "C.UTF-8",
@@ -129,14 +134,14 @@ def inside(
         **(environment or {}),
     }
     assignments = " ".join(shlex.quote(f"{name}={value}") for name, value in variables.items())
-    steps += [f"exec env -i {assignments} {shutil_which('chroot')} . {shlex.join(command)}"]
+    steps += [f"exec env -i {assignments} {_host_program('chroot')} . {shlex.join(command)}"]
     namespace = ["unshare", "--mount", "--propagation", "private"]
     if os.geteuid() != 0:
         namespace.insert(1, "--map-root-user")
     return [*namespace, "sh", "-c", "\n".join(steps)]
 
 
-def shutil_which(name: str) -> str:
+def _host_program(name: str) -> str:
     """Full path of a host program, which the guest's PATH may not lead to."""
     for folder in ("/usr/sbin", "/usr/bin", "/sbin", "/bin"):
         if os.access(f"{folder}/{name}", os.X_OK):

@@ -45,8 +45,6 @@ def poly1305(key: bytes, message: bytes) -> bytes:
 
 @pytest.mark.parametrize("case", CASES)
 def test_states_move_between_machines(case: str, python: Callable[..., list[str]], run: Callable[..., str]) -> None:
-    case: str, python: Callable[..., list[str]], run: Callable[..., str]
-) -> None:
     key, message = CASES[case]
 
     def answer(machine: Machine, **job: object) -> dict[str, object]:

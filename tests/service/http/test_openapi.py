@@ -158,6 +158,7 @@ def test_pages_need_no_other_site(app: App, page: str) -> None:
             got = app.get(f"/docs/{asset}", headers={})
             assert got.status_code == 200
             assert len(got.content) > 50_000
+            assert b"//cdn." not in got.content
     assert app.get("/docs/../app.py", headers={}).status_code == 404
     assert app.get("/docs/core.py", headers={}).status_code == 404
     assert AUTH["authorization"] not in answer.text

@@ -7,6 +7,8 @@ typedef unsigned __int128 uint128;
 #define MASK44 ((UINT64_C(1) << 44) - 1)
 #define MASK42 ((UINT64_C(1) << 42) - 1)
 
+const uint64_t poly1305_masks44[3] = {MASK44, MASK44, MASK42};
+
 /* out = a * b mod 2^130 - 5 for powers of r, in radix 2^44, partly reduced: limbs below 2^44, 2^44 + 2^12, 2^42. 2^132 = 20, so what passes limb 2 comes back times 20. */
 ALWAYS_INLINE void multiply(uint64_t out[3], const uint64_t a[3], const uint64_t b[3])
 {

@@ -12,6 +12,9 @@ enum {
     POLY1305_STATE = 1 + POLY1305_KEY + POLY1305_ACCUMULATOR + 1 + POLY1305_BLOCK - 1,
 };
 
+/* What a limb of radix 2^44 keeps. */
+extern const uint64_t poly1305_masks44[3];
+
 void poly1305_init(struct poly1305 *state, const uint8_t key[POLY1305_KEY]);
 
 /* Absorbs `size` bytes, a multiple of 16. */

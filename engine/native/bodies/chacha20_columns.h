@@ -40,17 +40,20 @@ ALWAYS_INLINE void columns_transpose(v32 x[4])
 
 static void chacha20_columns(uint8_t *out, const uint8_t *in, size_t passes, const uint32_t state[16])
 {
-    uint32_t counter = state[12];
-    for (; passes; passes--, counter += 4 * V32_PARTS, out += COLUMNS_BYTES, in += COLUMNS_BYTES) {
+    /* Locals, since the compiler can't know that the output is not the state: with them it takes the first quarter-rounds that do not
+       meet the counter out of the loop. */
+    v32 initial[16];
+    UNROLL for (int i = 0; i < 16; i++) initial[i] = v32_spread(state + i);
+    initial[12] = v32_add(initial[12], v32_iota());
+    for (; passes; passes--, out += COLUMNS_BYTES, in += COLUMNS_BYTES) {
         v32 x[16];
-        UNROLL for (int i = 0; i < 16; i++) x[i] = v32_set1(state[i]);
-        const v32 counters = v32_add(v32_set1(counter), v32_iota());
-        x[12] = counters;
+        UNROLL for (int i = 0; i < 16; i++) x[i] = initial[i];
         COLUMNS_ROUNDS for (int round = 0; round < 10; round++) {
             columns_quarter_rounds(x, 0, 0, 0);
             columns_quarter_rounds(x, 1, 2, 3);
         }
-        UNROLL for (int i = 0; i < 16; i++) x[i] = v32_add(x[i], i == 12 ? counters : v32_set1(state[i]));
+        UNROLL for (int i = 0; i < 16; i++) x[i] = v32_add(x[i], initial[i]);
+        initial[12] = v32_add(initial[12], v32_set1(4 * V32_PARTS));
         UNROLL for (int i = 0; i < 4; i++) columns_transpose(x + 4 * i);
         UNROLL for (int i = 0; i < 4; i++) { /* block i of every part */
             v32 block[4] = {x[i], x[4 + i], x[8 + i], x[12 + i]};

@@ -5,7 +5,8 @@
  * N26_HALVES blocks.
  *
  * Bounds: limbs of r are at most 2^26 and its wrapped ones 5 * 2^26; a limb of message plus accumulator is below 2^27.1, or once in a
- * call, with what comes in, 2^30.1. A sum is at most 5 * 2^27.1 * 5 * 2^26 < 2^57.8 a block, and those of one turn are carried together in 64 bits.
+ * call, with what comes in, 2^30.1. A sum is at most 5 * 2^27.1 * 5 * 2^26 < 2^57.8 a block, and those of one turn are carried together in 64 bits. In limb 4,
+ * where nothing is wrapped, that is under 5 * 2^27.1 * 2^26 < 2^55.5 a block, or once 2^56.5: up to ten blocks carry less than 2^32 to wrap.
  */
 #include "../bytes.h"
 #include "../poly1305.h"
@@ -13,7 +14,7 @@
 #define LANES_HALVES N26_HALVES
 #define LANES_LANES N26_LANES
 #define LANES_UNROLL N26_UNROLL
-_Static_assert(N26_UNROLL * N26_HALVES <= 32, "sums would pass 2^63");
+_Static_assert(N26_UNROLL * N26_HALVES <= 10, "what wraps would pass 32 bits");
 
 typedef n26 limb;
 typedef unsigned __int128 uint128;
@@ -72,16 +73,12 @@ ALWAYS_INLINE void multiply_add(w26 d[5], const n26 m[5], const n26 r[FACTORS], 
 #undef MAC
 }
 
-/* Two chains side by side, from limb 3 and from limb 0. */
 ALWAYS_INLINE void carry(accumulator_limb h[5], w26 d[5])
 {
 #define CARRY(from, to) d[to] = w26_add(d[to], w26_shift26(d[from])), d[from] = w26_low26(d[from])
-    CARRY(3, 4), CARRY(0, 1);
-    const w26 top = w26_shift26(d[4]);
-    d[4] = w26_low26(d[4]);
-    d[0] = w26_add(d[0], w26_times5(top)), CARRY(1, 2);
-    CARRY(2, 3), CARRY(0, 1);
-    CARRY(3, 4);
+    CARRY(0, 1), CARRY(1, 2), CARRY(2, 3), CARRY(3, 4);
+    d[0] = w26_wrap(d[0], w26_shift26(d[4])), d[4] = w26_low26(d[4]);
+    CARRY(0, 1);
 #undef CARRY
     UNROLL for (int i = 0; i < 5; i++) h[i] = d[i];
 }
@@ -90,7 +87,7 @@ ALWAYS_INLINE void carry(accumulator_limb h[5], w26 d[5])
 ALWAYS_INLINE void carry_factors(limb r[FACTORS], w26 d[5])
 {
     carry((accumulator_limb *)r, d);
-    UNROLL for (int i = 1; i < 5; i++) r[S1 + i - 1] = (limb)w26_times5((w26)r[i]);
+    UNROLL for (int i = 1; i < 5; i++) r[S1 + i - 1] = (limb)w26_wrap((w26){0}, (w26)r[i]);
 }
 
 #include "poly1305_turns.h"

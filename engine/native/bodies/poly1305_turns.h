@@ -61,9 +61,9 @@ ALWAYS_INLINE void turns(struct poly1305 *state, const uint8_t *in, size_t vecto
     take_accumulator(h, state->h);
     if (vectors > (size_t)count) {
         UNROLL for (int v = 0; v < count; v++) UNROLL for (int i = 0; i < FACTORS; i++) each[v][i] = spread(table[v * FACTORS + i]);
-        for (; vectors % (size_t)count; vectors--, in += VECTOR_BYTES)
+        for (size_t left = vectors % (size_t)count; left; left--, in += VECTOR_BYTES)
             turn(h, (factors)each, in, 1);
-        for (; vectors > (size_t)count; vectors -= (size_t)count, in += count * VECTOR_BYTES)
+        for (size_t left = vectors / (size_t)count - 1; left; left--, in += count * VECTOR_BYTES)
             turn(h, (factors)each, in, count);
     }
     UNROLL for (int v = 0; v < count; v++) UNROLL for (int i = 0; i < FACTORS; i++) last[v][i] = table[v * FACTORS + i];

@@ -2,7 +2,13 @@
 #include <lasxintrin.h>
 
 #define V_BYTES 32
+#define V32_OWN
 #include "vector.h"
+
+ALWAYS_INLINE v32 v32_xor(v32 a, v32 b) { return (v32)__lasx_xvxor_v((__m256i)a, (__m256i)b); }
+ALWAYS_INLINE v32 v32_load(const uint8_t *p) { return (v32)__lasx_xvld(p, 0); }
+ALWAYS_INLINE void v32_store(uint8_t *p, v32 x) { __lasx_xvst((__m256i)x, p, 0); }
+ALWAYS_INLINE v32 v32_spread(const uint32_t *p) { return (v32)__lasx_xvldrepl_w(p, 0); }
 
 #define v32_rotl(x, n) ((v32)__lasx_xvrotri_w((__m256i)(x), 32 - (n)))
 #define v32_row_rotate(x, n) ((v32)__lasx_xvshuf4i_w((__m256i)(x), (n) | ((n) + 1) % 4 << 2 | ((n) + 2) % 4 << 4 | ((n) + 3) % 4 << 6))

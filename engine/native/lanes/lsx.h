@@ -2,7 +2,13 @@
 #include <lsxintrin.h>
 
 #define V_BYTES 16
+#define V32_OWN
 #include "vector.h"
+
+ALWAYS_INLINE v32 v32_xor(v32 a, v32 b) { return (v32)__lsx_vxor_v((__m128i)a, (__m128i)b); }
+ALWAYS_INLINE v32 v32_load(const uint8_t *p) { return (v32)__lsx_vld(p, 0); }
+ALWAYS_INLINE void v32_store(uint8_t *p, v32 x) { __lsx_vst((__m128i)x, p, 0); }
+ALWAYS_INLINE v32 v32_spread(const uint32_t *p) { return (v32)__lsx_vldrepl_w(p, 0); }
 
 #define v32_rotl(x, n) ((v32)__lsx_vrotri_w((__m128i)(x), 32 - (n)))
 

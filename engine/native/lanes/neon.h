@@ -23,16 +23,22 @@ ALWAYS_INLINE v32 v32_zip_low64(v32 a, v32 b) { return (v32)vzip1q_u64((uint64x2
 ALWAYS_INLINE v32 v32_zip_high64(v32 a, v32 b) { return (v32)vzip2q_u64((uint64x2_t)a, (uint64x2_t)b); }
 
 /* The n26 vocabulary: UMLAL and UMLAL2 take the low and the high half of a vector. */
-#define packed26_join(low, n, high) ((v32)vsliq_n_u32(vshrq_n_u32((uint32x4_t)(low), n), (uint32x4_t)(high), 32 - (n)))
 #include "packed26.h"
 
 ALWAYS_INLINE void n26_put(n26 *x, int half, int lane, uint32_t limb) { memcpy((uint8_t *)x + 8 * half + 4 * lane, &limb, 4); }
 
+/* The 26 bits that begin n bits into low and end in high. */
+#define neon_join(low, n, high) \
+    ((v32)vsliq_n_u32(vshrq_n_u32((uint32x4_t)(low), n), (uint32x4_t)(high), 32 - (n)) & v32_set1((1 << 26) - 1))
+
 ALWAYS_INLINE void n26_load(n26 limb[5], const uint8_t *in)
 {
-    const uint32x4x4_t blocks = vld4q_u32((const uint32_t *)(const void *)in);
-    const v32 word[4] = {(v32)blocks.val[0], (v32)blocks.val[1], (v32)blocks.val[2], (v32)blocks.val[3]};
-    packed26_split(limb, word);
+    const uint32x4x4_t word = vld4q_u32((const uint32_t *)(const void *)in); /* word i of four blocks */
+    limb[0] = (v32)word.val[0] & v32_set1((1 << 26) - 1);
+    limb[1] = neon_join(word.val[0], 26, word.val[1]);
+    limb[2] = neon_join(word.val[1], 20, word.val[2]);
+    limb[3] = neon_join(word.val[2], 14, word.val[3]);
+    limb[4] = ((v32)word.val[3] >> 8) | v32_set1(1 << 24);
 }
 
 ALWAYS_INLINE n26 n26_join(n26 m, w26 h)
@@ -41,6 +47,8 @@ ALWAYS_INLINE n26 n26_join(n26 m, w26 h)
 }
 
 ALWAYS_INLINE n26 n26_spread(n26 x) { return (n26)vtrn1q_u32((uint32x4_t)x, (uint32x4_t)x); }
+
+ALWAYS_INLINE w26 w26_wrap(w26 sum, w26 x) { return sum + v64_times5(x); }
 
 ALWAYS_INLINE w26 n26_mac(w26 sum, n26 a, n26 b)
 {

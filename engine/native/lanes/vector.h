@@ -10,8 +10,11 @@ typedef uint64_t v64 __attribute__((vector_size(V_BYTES), may_alias));
 enum { V32_PARTS = V_BYTES / 16 };
 
 ALWAYS_INLINE v32 v32_add(v32 a, v32 b) { return a + b; }
-ALWAYS_INLINE v32 v32_xor(v32 a, v32 b) { return a ^ b; }
 ALWAYS_INLINE v32 v32_set1(uint32_t x) { return (v32){0} + x; }
+
+/* An ISA whose compilers take these apart into scalar code brings its own. */
+#ifndef V32_OWN
+ALWAYS_INLINE v32 v32_xor(v32 a, v32 b) { return a ^ b; }
 
 ALWAYS_INLINE v32 v32_load(const uint8_t *p)
 {
@@ -21,6 +24,8 @@ ALWAYS_INLINE v32 v32_load(const uint8_t *p)
 }
 
 ALWAYS_INLINE void v32_store(uint8_t *p, v32 x) { memcpy(p, &x, sizeof x); }
+ALWAYS_INLINE v32 v32_spread(const uint32_t *p) { return v32_set1(*p); }
+#endif
 
 /* 0, 1, 2, ... */
 ALWAYS_INLINE v32 v32_iota(void)
@@ -39,5 +44,19 @@ ALWAYS_INLINE v32 v32_row_iota(int first)
 }
 
 ALWAYS_INLINE v64 v64_set1(uint64_t x) { return (v64){0} + x; }
+
+/* Hides from the compiler what a vector holds: clang knows multiples better than its back end for s390x does, and would multiply by 5 one
+   element at a time. */
+ALWAYS_INLINE v64 v64_opaque(v64 x)
+{
+#if defined(__s390x__)
+    __asm__("" : "+v"(x));
+#elif defined(__loongarch__)
+    __asm__("" : "+f"(x));
+#endif
+    return x;
+}
+
+ALWAYS_INLINE v64 v64_times5(v64 x) { return x + v64_opaque(x << 2); }
 
 #endif

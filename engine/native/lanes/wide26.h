@@ -34,8 +34,8 @@ ALWAYS_INLINE w26 n26_mac(w26 sum, n26 a, n26 b) { return sum + v64_mul32(a, b);
 ALWAYS_INLINE w26 w26_first(uint64_t x) { return (w26){x}; }
 ALWAYS_INLINE w26 w26_add(w26 a, w26 b) { return a + b; }
 ALWAYS_INLINE w26 w26_shift26(w26 x) { return x >> 26; }
+ALWAYS_INLINE w26 w26_wrap(w26 sum, w26 x) { return sum + v64_times5(x); }
 ALWAYS_INLINE w26 w26_low26(w26 x) { return x & v64_set1((1 << 26) - 1); }
-ALWAYS_INLINE w26 w26_times5(w26 x) { return x + (x << 2); }
 
 ALWAYS_INLINE void w26_sum(uint64_t sum[5], const w26 x[5])
 {

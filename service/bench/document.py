@@ -10,6 +10,7 @@ Each file's tables replace what is between its `<!-- engine: begin -->` and `<!-
 from __future__ import annotations
 
 import re
+import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -57,7 +58,7 @@ def engine_section(document: Record) -> str:
         lines = []
         for size, same_size in groupby(rows, key=lambda row: row["size"]):
             by_kernel = {row["kernel"]: row for row in same_size}
-            peer_ns = by_kernel[kernels[0]]["peer_nanoseconds"]
+            peer_ns = statistics.median(row["peer_nanoseconds"] for row in by_kernel.values())
             cells = [f"{by_kernel[name]['nanoseconds']:,.0f} ({by_kernel[name]['ratio']:.2f})" for name in kernels]
             lines.append([size_text(size), f"{peer_ns:,.0f}", *cells])
         parts.append(f"**{operation}**, ns per call (times as fast as {peer})")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import msgspec
 
 import engine
 from service.bench.cases import Case, all_cases
-from service.bench.measure import Contender, interleave
+from service.bench.measure import interleave
 from service.bench.targets import engine_target
 from service.server import keep_memory
 
@@ -62,33 +62,24 @@ def peer_is_limited() -> bool:
     return os.environ.get(_IA32CAP) == IA32CAP_AVX2_ONLY
 
 
-def _on_kernel(contender: Contender, kernel: str) -> Contender:
-    return Contender(contender.function, contender.arguments, partial(engine.use, kernel))
-
-
-def measure(case: Case, kernels: Iterable[str], settings: Settings) -> list[Result]:
-    """Time one case on all `kernels` and the peer, alternately."""
-    contenders: dict[str, Contender] = {}
-    for kernel in kernels:
-        engine.use(kernel)
-        contenders[kernel] = _on_kernel(case.ours(), kernel)
-    contenders[_PEER] = case.peer()
-    timings = interleave(contenders, settings.rounds, settings.burst_seconds)
-    peer = timings.pop(_PEER)
+def measure(case: Case, kernel: str, settings: Settings) -> Result:
+    """Time one case on `kernel` and the peer, alternately: two at a time, so that turns of both lie close together."""
+    use = partial(engine.use, kernel)
+    use()
+    ours = replace(case.ours(), activate=use)
+    timings = interleave({kernel: ours, _PEER: case.peer()}, settings.rounds, settings.burst_seconds)
+    mine, peer = timings[kernel], timings[_PEER]
     limited = peer_is_limited() and case.peer_name == "cryptography"
-    return [
-        Result(
-            operation=case.operation,
-            size=case.size,
-            kernel=kernel,
-            peer=f"{case.peer_name} on AVX2 alone" if limited else case.peer_name,
-            nanoseconds=mine.nanoseconds,
-            peer_nanoseconds=peer.nanoseconds,
-            ratio=mine.ratio_to(peer),
-            target=engine_target(case.operation, case.size, kernel, limited),
-        )
-        for kernel, mine in timings.items()
-    ]
+    return Result(
+        operation=case.operation,
+        size=case.size,
+        kernel=kernel,
+        peer=f"{case.peer_name} on AVX2 alone" if limited else case.peer_name,
+        nanoseconds=mine.nanoseconds,
+        peer_nanoseconds=peer.nanoseconds,
+        ratio=mine.ratio_to(peer),
+        target=engine_target(case.operation, case.size, kernel, limited),
+    )
 
 
 def run(
@@ -108,7 +99,7 @@ def run(
         results: list[Result] = []
         for case in filter(only, all_cases()):
             progress(case.operation, case.size)
-            results += measure(case, kernels, settings)
+            results += [measure(case, kernel, settings) for kernel in kernels]
         return results
     finally:
         engine.use(before)

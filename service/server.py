@@ -92,6 +92,9 @@ def configuration(settings: Settings, app: Any, workers: int = 1) -> uvicorn.Con
         log_config=None,
         access_log=False,
         server_header=False,
+        # A worker answers only once all is imported. On a busy or emulated machine uvicorn's five seconds are over
+        # before that, and it would kill one worker after the other for ever.
+        timeout_worker_healthcheck=120,
         timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
     )
 

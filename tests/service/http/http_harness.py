@@ -99,7 +99,12 @@ class Server:
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen([sys.executable, str(script)], env=environment, stderr=log, stdout=log)
         self.url = f"http://127.0.0.1:{self.port}"
-        self._wait()
+        try:
+            self._wait()
+        except BaseException:
+            self.process.terminate()
+            self.process.wait(30)
+            raise
 
     def _wait(self) -> None:
         end = time.monotonic() + 30

@@ -56,11 +56,12 @@ ROOT_PACKAGES = (
     "python3-typer",
     "python3-uvicorn",
 )
-# What Debian has too old for pyproject.toml, from PyPI.
+# What Debian has not, or too old for pyproject.toml, from PyPI.
+ROOT_WHEELS_ANYWHERE = ("fastapi-offline>=1.7", "prometheus-client>=0.22")
 ROOT_WHEELS = {
-    "loong64": ("prometheus-client>=0.22",),
-    "s390x": ("prometheus-client>=0.22",),
-    "arm64": ("prometheus-client>=0.22", "httptools>=0.6"),
+    "loong64": ROOT_WHEELS_ANYWHERE,
+    "s390x": ROOT_WHEELS_ANYWHERE,
+    "arm64": (*ROOT_WHEELS_ANYWHERE, "httptools>=0.6"),
 }
 ROOT_PYTHON = "3.14"
 WHEEL_PLATFORM = {"loong64": "manylinux_2_38_loongarch64", "s390x": "manylinux_2_28_s390x",

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import provision
 import pytest
-from guest import ARCHITECTURES, Architecture, emulated, inside, register
+from guest import ARCHITECTURES, Architecture, emulated, inside, provision, register
 from models import Model
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from conftest import PROGRAMS
@@ -44,12 +45,16 @@ def poly1305(key: bytes, message: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_states_move_between_machines(case: str, python: Callable[..., list[str]], run: Callable[..., str]) -> None:
+def test_states_move_between_machines(
+    case: str, python: Callable[..., list[str]], run: Callable[..., str], site: Callable[[str], Path]
+) -> None:
     key, message = CASES[case]
 
     def answer(machine: Machine, **job: object) -> dict[str, object]:
         if machine.model is None:
-            command = [sys.executable, str(PROGRAMS / "states.py")]
+            # From the wheel too; -S leaves out whatever is installed here.
+            environment = f"PYTHONPATH={site('x86_64')}"
+            command = ["env", environment, sys.executable, "-S", str(PROGRAMS / "states.py")]
         else:
             command = python(machine.model, "/src/programs/states.py")
         given = json.dumps({"key": key.hex(), "message": message.hex(), **job})

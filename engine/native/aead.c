@@ -62,7 +62,7 @@ static void finish(struct aead *aead, const struct aead_aad *aad, size_t size, u
     store64_le(lengths, (uint64_t)aad->size[0] + aad->size[1]);
     store64_le(lengths + 8, size);
     poly1305_padded(aead->kernel, &aead->mac, lengths, sizeof lengths);
-    poly1305_finish(&aead->mac, NULL, 0, tag);
+    poly1305_finish(aead->kernel, &aead->mac, NULL, 0, tag);
 }
 
 /* XORs the beginning with what is left of the first pass, unless the message comes out even in columns without that. Returns its length,
@@ -84,16 +84,18 @@ void aead_seal(const struct kernel *kernel, const uint8_t key[CHACHA20_KEY], con
     begin(&aead, kernel, key, nonce, nonce_size, size);
     absorb_aad(&aead, aad);
     size_t done = encrypt_beginning(&aead, out, in, size), absorbed = 0;
-    do {
+    for (;;) {
         const size_t left = size - done, take = left < SLICE ? left : SLICE;
         chacha20_xor(kernel, aead.state, out + done, in + done, take);
         done += take;
         if (done == size)
-            poly1305_padded(kernel, &aead.mac, out + absorbed, done - absorbed);
-        else
-            poly1305_blocks(kernel, &aead.mac, out + absorbed, done - absorbed);
-        absorbed = done;
-    } while (done < size);
+            break;
+        /* Whole vectors only, so that the sum stays on lanes from slice to slice. */
+        const size_t whole = (done - absorbed) / POLY1305_VECTOR_MAX * POLY1305_VECTOR_MAX;
+        poly1305_blocks(kernel, &aead.mac, out + absorbed, whole);
+        absorbed += whole;
+    }
+    poly1305_padded(kernel, &aead.mac, out + absorbed, size - absorbed);
     finish(&aead, aad, size, tag);
     end(&aead);
 }

@@ -10,19 +10,25 @@ enum {
     CHACHA20_ROWS_MAX = 8 * CHACHA20_BLOCK,     /* the most that any kernel's rows pass makes */
     CHACHA20_COLUMNS_MAX = 16 * CHACHA20_BLOCK, /* the most that any kernel's columns pass takes */
     POLY1305_BLOCK = 16,
-    POLY1305_POWERS_MAX = 16,  /* powers of r that any kernel multiplies by */
-    POLY1305_TABLE_MAX = 1152, /* bytes of its table of them */
+    POLY1305_VECTOR_MAX = 128, /* bytes that any kernel absorbs as one vector: a power of 2, as each is */
+    POLY1305_POWERS_MAX = 8,   /* as many powers of r as any kernel's vector has blocks */
+    POLY1305_TABLE_MAX = 1728, /* bytes of its table of them */
+    POLY1305_LANES_MAX = 320,  /* bytes of its lanes */
 };
 
 /* A Poly1305 computation between whole blocks (RFC 8439, section 2.5). */
 struct poly1305 {
-    uint64_t h[3];                            /* accumulator, radix 2^64, partly reduced: the top word is below 64 */
-    uint64_t power[POLY1305_POWERS_MAX][3];   /* r^1, r^2, ... in radix 2^44, limbs below 2^44, 2^44 + 2^12, 2^42 */
-    uint8_t pad[16];                          /* the key's second half, s */
-    uint32_t powers;                          /* how many of them are there */
-    uint32_t vectors;                         /* how many vectors of `table` are filled */
-    _Alignas(64) uint8_t table[POLY1305_TABLE_MAX]; /* the same powers as the kernel's multiply wants them */
+    uint64_t h[3];                          /* accumulator, radix 2^64, partly reduced: the top word is below 64. Unless spread is set: */
+    uint32_t spread;                        /* then it is in `lanes`, as the kernel keeps it between calls */
+    uint32_t turn;                          /* vectors that the table serves in one turn; 0 before there is one */
+    uint32_t powers;                        /* how many of `power` are there */
+    uint8_t pad[16];                        /* the key's second half, s */
+    uint64_t power[POLY1305_POWERS_MAX][3]; /* r^1, r^2, ... in radix 2^44: limbs below 2^44, 2^44 + 2^12, 2^42 */
+    _Alignas(64) uint8_t lanes[POLY1305_LANES_MAX];
+    _Alignas(64) uint8_t table[POLY1305_TABLE_MAX];
 };
+
+struct poly1305_stream;
 
 struct kernel {
     const char *name;
@@ -40,11 +46,16 @@ struct kernel {
     size_t columns_bytes;
     void (*chacha20_columns)(uint8_t *out, const uint8_t *in, size_t passes, const uint32_t state[16]);
 
-    /* Absorbs `vectors` times `poly1305_bytes` of whole blocks, with powers of r as it needs them. 0 and NULL where a kernel has
-       none. Below `poly1305_worth` bytes computing those powers costs more than it saves. */
+    /* Absorbs `vectors` times `poly1305_bytes` of whole blocks, with powers of r as it needs them, and leaves the sum spread over lanes;
+       poly1305_fold brings it back to state->h. 0 and NULL where a kernel has none. Below `poly1305_worth` bytes computing those powers
+       costs more than it saves. */
     size_t poly1305_bytes;
     size_t poly1305_worth;
     void (*poly1305_vectors)(struct poly1305 *state, const uint8_t *in, size_t vectors);
+    void (*poly1305_fold)(struct poly1305 *state);
+
+    /* poly1305_stream_write (poly1305.h), with copies of small writes in this ISA's registers. */
+    void (*poly1305_write)(struct poly1305_stream *stream, const uint8_t *in, size_t size);
 };
 
 #endif

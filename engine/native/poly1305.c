@@ -9,8 +9,8 @@ typedef unsigned __int128 uint128;
 
 const uint64_t poly1305_masks44[3] = {MASK44, MASK44, MASK42};
 
-/* out = a * b mod 2^130 - 5 for powers of r, in radix 2^44, partly reduced: limbs below 2^44, 2^44 + 2^12, 2^42. 2^132 = 20, so what passes limb 2 comes back times 20. */
-ALWAYS_INLINE void multiply(uint64_t out[3], const uint64_t a[3], const uint64_t b[3])
+/* 2^132 is 20 modulo 2^130 - 5, so what passes limb 2 comes back times 20. */
+void poly1305_multiply(uint64_t out[3], const uint64_t a[3], const uint64_t b[3])
 {
     const uint64_t s1 = b[1] * 20, s2 = b[2] * 20;
     /* Limb by limb, so that few sums are alive at once. */
@@ -46,8 +46,10 @@ ALWAYS_INLINE void wrap(uint64_t h[3])
 }
 
 /* Block by block, in radix 2^64: clamping leaves r's words room, and r1 a multiple of 4, so that 2^128 * r1 wraps to r1 * 5 / 4. */
-static void scalar_blocks(struct poly1305 *state, const uint8_t *in, size_t blocks, uint64_t high)
+static void scalar_blocks(const struct kernel *kernel, struct poly1305 *state, const uint8_t *in, size_t blocks, uint64_t high)
 {
+    if (state->spread)
+        kernel->poly1305_fold(state);
     const uint64_t *r = state->power[0];
     const uint64_t r0 = r[0] | (r[1] << 44), r1 = (r[1] >> 20) | (r[2] << 24), s1 = r1 + (r1 >> 2);
     uint64_t h[3] = {state->h[0], state->h[1], state->h[2]};
@@ -76,15 +78,16 @@ void poly1305_init(struct poly1305 *state, const uint8_t key[POLY1305_KEY])
     state->power[0][1] = ((low >> 44) | (top << 20)) & MASK44;
     state->power[0][2] = top >> 24;
     memcpy(state->pad, key + 16, sizeof state->pad);
+    state->spread = 0;
+    state->turn = 0;
     state->powers = 1;
-    state->vectors = 0;
 }
 
 void poly1305_powers(struct poly1305 *state, uint32_t count)
 {
     /* r^k from its halves: a short chain, and neighbours do not wait for each other. */
     for (uint32_t k = state->powers + 1; k <= count; k++) {
-        multiply(state->power[k - 1], state->power[k / 2 - 1], state->power[(k + 1) / 2 - 1]);
+        poly1305_multiply(state->power[k - 1], state->power[k / 2 - 1], state->power[(k + 1) / 2 - 1]);
     }
     if (count > state->powers)
         state->powers = count;
@@ -93,14 +96,14 @@ void poly1305_powers(struct poly1305 *state, uint32_t count)
 void poly1305_blocks(const struct kernel *kernel, struct poly1305 *state, const uint8_t *in, size_t size)
 {
     const size_t vector = kernel->poly1305_bytes;
-    if (vector && size >= (state->vectors ? vector : kernel->poly1305_worth)) {
+    if (vector && size >= (state->turn ? vector : kernel->poly1305_worth)) {
         const size_t vectors = size / vector;
         kernel->poly1305_vectors(state, in, vectors);
         in += vectors * vector;
         size -= vectors * vector;
     }
     if (size)
-        scalar_blocks(state, in, size / POLY1305_BLOCK, WHOLE);
+        scalar_blocks(kernel, state, in, size / POLY1305_BLOCK, WHOLE);
 }
 
 void poly1305_padded(const struct kernel *kernel, struct poly1305 *state, const uint8_t *in, size_t size)
@@ -111,7 +114,7 @@ void poly1305_padded(const struct kernel *kernel, struct poly1305 *state, const 
     if (rest) {
         uint8_t block[POLY1305_BLOCK] = {0};
         memcpy(block, in + whole, rest);
-        scalar_blocks(state, block, 1, WHOLE);
+        scalar_blocks(kernel, state, block, 1, WHOLE);
         wipe(block, sizeof block);
     }
 }
@@ -130,14 +133,16 @@ static void reduce(uint64_t h[3])
         h[i] = (h[i] & ~take) | (g[i] & take);
 }
 
-void poly1305_finish(struct poly1305 *state, const uint8_t *rest, size_t size, uint8_t tag[POLY1305_TAG])
+void poly1305_finish(const struct kernel *kernel, struct poly1305 *state, const uint8_t *rest, size_t size, uint8_t tag[POLY1305_TAG])
 {
     if (size) {
         uint8_t block[POLY1305_BLOCK] = {0};
         memcpy(block, rest, size);
         block[size] = 1;
-        scalar_blocks(state, block, 1, 0);
+        scalar_blocks(kernel, state, block, 1, 0);
         wipe(block, sizeof block);
+    } else if (state->spread) {
+        kernel->poly1305_fold(state);
     }
     reduce(state->h);
     add(state->h, load64_le(state->pad));
@@ -147,10 +152,7 @@ void poly1305_finish(struct poly1305 *state, const uint8_t *rest, size_t size, u
 
 void poly1305_wipe(struct poly1305 *state)
 {
-    if (state->vectors)
-        wipe(state, sizeof *state);
-    else
-        wipe(state, offsetof(struct poly1305, power) + sizeof state->power[0] * state->powers), wipe(state->pad, sizeof state->pad);
+    wipe(state, state->turn ? sizeof *state : offsetof(struct poly1305, power) + sizeof state->power[0] * state->powers);
 }
 
 void poly1305_stream_init(struct poly1305_stream *stream, const struct kernel *kernel, const uint8_t key[POLY1305_KEY])
@@ -163,23 +165,23 @@ void poly1305_stream_init(struct poly1305_stream *stream, const struct kernel *k
 
 void poly1305_stream_write_large(struct poly1305_stream *stream, const uint8_t *in, size_t size)
 {
+    const struct kernel *kernel = stream->kernel;
+    const size_t vector = kernel->poly1305_bytes ? kernel->poly1305_bytes : POLY1305_BLOCK;
     if (stream->used) {
-        const size_t room = POLY1305_BUFFER - stream->used;
+        /* As much as makes whole vectors, or all of the buffer where the write would not fit it. */
+        const size_t odd = stream->used % vector;
+        const size_t room = size >= POLY1305_DIRECT ? (odd ? vector - odd : 0) : POLY1305_BUFFER - stream->used;
         const size_t take = size < room ? size : room;
         memcpy(stream->buffer + stream->used, in, take);
-        stream->used += take;
+        poly1305_blocks(kernel, &stream->state, stream->buffer, stream->used + take);
         in += take;
         size -= take;
-        if (stream->used < POLY1305_BUFFER)
-            return;
-        poly1305_blocks(stream->kernel, &stream->state, stream->buffer, POLY1305_BUFFER);
-        stream->used = 0;
     }
-    if (size >= POLY1305_BUFFER) {
-        const size_t whole = size - size % POLY1305_BLOCK;
-        poly1305_blocks(stream->kernel, &stream->state, in, whole);
-        in += whole;
-        size -= whole;
+    const size_t rest = size % vector;
+    if (size >= POLY1305_DIRECT) {
+        poly1305_blocks(kernel, &stream->state, in, size - rest);
+        in += size - rest;
+        size = rest;
     }
     memcpy(stream->buffer, in, size);
     stream->used = size;
@@ -200,16 +202,16 @@ static size_t settle(struct poly1305_stream *stream)
 void poly1305_stream_finish(struct poly1305_stream *stream, uint8_t tag[POLY1305_TAG])
 {
     const size_t rest = settle(stream);
-    poly1305_finish(&stream->state, stream->buffer, rest, tag);
-    wipe(stream->key, sizeof *stream - offsetof(struct poly1305_stream, key));
-    wipe(&stream->state, sizeof stream->state);
-    stream->used = 0;
+    poly1305_finish(stream->kernel, &stream->state, stream->buffer, rest, tag);
+    wipe(stream, sizeof *stream);
 }
 
 void poly1305_stream_export(struct poly1305_stream *stream, uint8_t out[POLY1305_STATE])
 {
     const size_t rest = settle(stream);
     uint64_t *h = stream->state.h;
+    if (stream->state.spread)
+        stream->kernel->poly1305_fold(&stream->state);
     reduce(h);
     memset(out, 0, POLY1305_STATE);
     out[0] = 1;

@@ -29,8 +29,11 @@ static void poly1305(void)
 
 static void poly1305_writes(size_t size)
 {
-    for (size_t at = 0; at < bytes; at += size)
-        poly1305_stream_write(&stream, in + at, bytes - at < size ? bytes - at : size);
+    const uint8_t *at = in;
+    for (size_t left = bytes / size; left; left--, at += size)
+        poly1305_stream_write(&stream, at, size);
+    if (bytes % size)
+        poly1305_stream_write(&stream, at, bytes % size);
 }
 
 static void poly1305_write64(void)

@@ -203,14 +203,15 @@ static void from_words(number a, const uint64_t word[3], int step)
     carry(a);
 }
 
-int plain_turns_equal(const uint64_t start_h[3], const uint64_t factor[3], const uint8_t *in, size_t size, size_t turn, const uint64_t result[3])
+int plain_vectors_equal(const uint64_t start_h[3], const uint64_t factor[3], const uint8_t *in, size_t size, size_t vector,
+                        const uint64_t result[3])
 {
     number h, f, got;
     from_words(h, start_h, 64);
     from_words(f, factor, 44);
     for (size_t at = 0; at < size; at += 16) {
         add_block(h, in + at, 16);
-        if ((at + 16) % turn == 0)
+        if ((at + 16) % vector == 0)
             multiply(h, f);
     }
     from_words(got, result, 64);

@@ -12,8 +12,9 @@ void plain_poly1305(uint8_t tag[16], const uint8_t *message, size_t size, const 
 void plain_aead_seal(uint8_t *out, uint8_t tag[16], const uint8_t *in, size_t size, const uint8_t *aad, size_t aad_size,
                      const uint8_t key[32], const uint8_t *nonce, int extended);
 
-/* Whether `result` is what a kernel's turns must make of accumulator h (both in radix 2^64), where all powers of r are the same `factor`
-   (radix 2^44): every block is multiplied by it once for each turn from its own on. A turn is `turn` bytes. */
-int plain_turns_equal(const uint64_t h[3], const uint64_t factor[3], const uint8_t *in, size_t size, size_t turn, const uint64_t result[3]);
+/* Whether `result` is what a kernel must make of accumulator h (both in radix 2^64) and whole vectors of `vector` bytes, where all powers
+   of r are the same `factor` (radix 2^44): the sum is multiplied by it after each vector. */
+int plain_vectors_equal(const uint64_t h[3], const uint64_t factor[3], const uint8_t *in, size_t size, size_t vector,
+                        const uint64_t result[3]);
 
 #endif

@@ -18,7 +18,7 @@ _Static_assert(N26_UNROLL * N26_HALVES <= 10, "what wraps would pass 32 bits");
 
 typedef n26 limb;
 typedef unsigned __int128 uint128;
-typedef w26 accumulator_limb, sum;
+typedef w26 accumulator_limb, product;
 enum { LIMBS = 5 };
 enum { R0, R1, R2, R3, R4, S1, S2, S3, S4, FACTORS }; /* limbs of a power of r, and 5 times those that wrap */
 
@@ -35,8 +35,6 @@ ALWAYS_INLINE void put_factors(limb *factors, int half, int lane, const uint64_t
     for (int i = 1; i < 5; i++)
         n26_put(factors + S1 + i - 1, half, lane, (uint32_t)(5 * limbs[i]));
 }
-
-ALWAYS_INLINE limb spread(limb x) { return n26_spread(x); }
 
 ALWAYS_INLINE void take_accumulator(accumulator_limb h[5], const uint64_t from[3])
 {
@@ -61,7 +59,7 @@ ALWAYS_INLINE void give_accumulator(uint64_t to[3], const accumulator_limb h[5])
 ALWAYS_INLINE void load(limb m[5], const uint8_t *in) { n26_load(m, in); }
 ALWAYS_INLINE limb join(limb m, accumulator_limb h) { return n26_join(m, h); }
 
-/* sums (+)= m * r, limb by limb. */
+/* d (+)= m * r, limb by limb. */
 ALWAYS_INLINE void multiply_add(w26 d[5], const n26 m[5], const n26 r[FACTORS], int first)
 {
 #define MAC(to, a, b) d[to] = first && (a) == 0 ? n26_mul(m[a], r[b]) : n26_mac(d[to], m[a], r[b])
@@ -81,13 +79,6 @@ ALWAYS_INLINE void carry(accumulator_limb h[5], w26 d[5])
     CARRY(0, 1);
 #undef CARRY
     UNROLL for (int i = 0; i < 5; i++) h[i] = d[i];
-}
-
-/* The same for a product that is to be a power of r. */
-ALWAYS_INLINE void carry_factors(limb r[FACTORS], w26 d[5])
-{
-    carry((accumulator_limb *)r, d);
-    UNROLL for (int i = 1; i < 5; i++) r[S1 + i - 1] = (limb)w26_wrap((w26){0}, (w26)r[i]);
 }
 
 #include "poly1305_turns.h"

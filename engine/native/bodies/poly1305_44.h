@@ -17,7 +17,7 @@ _Static_assert(N44_UNROLL * N44_HALVES <= 8, "5 times the carry would pass 2^60"
 
 typedef n44 limb;
 typedef n44 accumulator_limb;
-typedef w44 sum;
+typedef w44 product;
 enum { LIMBS = 3 };
 enum { R0, R1, R2, S1, S2, FACTORS }; /* limbs of a power of r, and 20 times those that wrap */
 
@@ -28,8 +28,6 @@ ALWAYS_INLINE void put_factors(limb *factors, int half, int lane, const uint64_t
     for (int i = 1; i < 3; i++)
         n44_put(factors + S1 + i - 1, half, lane, 20 * r[i]);
 }
-
-ALWAYS_INLINE limb spread(limb x) { return n44_spread(x); }
 
 #define MASK44 ((UINT64_C(1) << 44) - 1)
 
@@ -54,7 +52,7 @@ ALWAYS_INLINE void give_accumulator(uint64_t to[3], const accumulator_limb h[3])
 ALWAYS_INLINE void load(limb m[3], const uint8_t *in) { n44_load(m, in); }
 ALWAYS_INLINE limb join(limb m, accumulator_limb h) { return n44_add(m, h); }
 
-/* sums (+)= m * r, limb by limb. */
+/* d (+)= m * r, limb by limb. */
 ALWAYS_INLINE void multiply_add(w44 d[3], const n44 m[3], const n44 r[FACTORS], int first)
 {
 #define MAC(to, a, b) d[to] = first && (a) == 0 ? n44_mul(m[a], r[b]) : n44_mac(d[to], m[a], r[b])
@@ -72,13 +70,6 @@ ALWAYS_INLINE void carry(accumulator_limb h[3], w44 d[3])
     h[0] = n44_low44(h0);
     h[1] = n44_add(w44_low44(d[1]), n44_shift44(h0));
     h[2] = w44_low42(d[2]);
-}
-
-/* The same for a product that is to be a power of r. */
-ALWAYS_INLINE void carry_factors(limb r[FACTORS], w44 d[3])
-{
-    carry(r, d);
-    r[S1] = n44_times20(r[R1]), r[S2] = n44_times20(r[R2]);
 }
 
 #include "poly1305_turns.h"

@@ -18,9 +18,7 @@ ALWAYS_INLINE n44 n44_low44(n44 x) { return x & v64_set1((UINT64_C(1) << 44) - 1
 ALWAYS_INLINE n44 n44_shift44(n44 x) { return x >> 44; }
 ALWAYS_INLINE n44 n44_add(n44 a, n44 b) { return a + b; }
 ALWAYS_INLINE n44 n44_times5(n44 x) { return v64_times5(x); }
-ALWAYS_INLINE n44 n44_times20(n44 x) { return n44_times5(x) << 2; }
 ALWAYS_INLINE n44 n44_first(uint64_t x) { return (n44){x}; }
-ALWAYS_INLINE n44 n44_spread(n44 x) { return v64_set1(x[0]); }
 
 ALWAYS_INLINE void n44_load(n44 limb[3], const uint8_t *in)
 {

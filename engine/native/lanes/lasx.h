@@ -41,4 +41,3 @@ ALWAYS_INLINE v32 v32_zip_high64(v32 a, v32 b) { return (v32)__lasx_xvilvh_d((__
 #define loong_add128(a, b) ((v64)__lasx_xvadd_q((__m256i)(a), (__m256i)(b)))
 #define loong_shift128(high, low, n) ((v64)__lasx_xvsrlni_d_q((__m256i)(high), (__m256i)(low), n))
 #define loong_bit_set(x, n) ((v64)__lasx_xvbitseti_d((__m256i)(x), n))
-#define loong_spread128(x) ((v64)__lasx_xvreplve0_q((__m256i)(x)))

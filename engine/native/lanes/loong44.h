@@ -19,10 +19,8 @@ ALWAYS_INLINE v64 loong_mask_low(int limb)
 }
 
 ALWAYS_INLINE n44 n44_first(uint64_t x) { return (n44){x}; }
-ALWAYS_INLINE n44 n44_spread(n44 x) { return loong_spread128(x); }
 ALWAYS_INLINE n44 n44_add(n44 a, n44 b) { return a + b; }
 ALWAYS_INLINE n44 n44_times5(n44 x) { return v64_times5(x); }
-ALWAYS_INLINE n44 n44_times20(n44 x) { return n44_times5(x) << 2; }
 ALWAYS_INLINE n44 n44_shift44(n44 x) { return x >> 44; }
 ALWAYS_INLINE n44 n44_low44(n44 x) { return x & v64_set1(poly1305_masks44[0]); }
 

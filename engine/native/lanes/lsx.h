@@ -30,4 +30,3 @@ ALWAYS_INLINE v32 v32_zip_high64(v32 a, v32 b) { return (v32)__lsx_vilvh_d((__m1
 #define loong_add128(a, b) ((v64)__lsx_vadd_q((__m128i)(a), (__m128i)(b)))
 #define loong_shift128(high, low, n) ((v64)__lsx_vsrlni_d_q((__m128i)(high), (__m128i)(low), n))
 #define loong_bit_set(x, n) ((v64)__lsx_vbitseti_d((__m128i)(x), n))
-#define loong_spread128(x) (x)

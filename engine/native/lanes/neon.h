@@ -46,7 +46,6 @@ ALWAYS_INLINE n26 n26_join(n26 m, w26 h)
     return m + (n26)vcombine_u32(vmovn_u64((uint64x2_t)h), vdup_n_u32(0));
 }
 
-ALWAYS_INLINE n26 n26_spread(n26 x) { return (n26)vtrn1q_u32((uint32x4_t)x, (uint32x4_t)x); }
 
 ALWAYS_INLINE w26 w26_wrap(w26 sum, w26 x) { return sum + v64_times5(x); }
 

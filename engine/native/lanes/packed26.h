@@ -1,4 +1,4 @@
-/* The n26 vocabulary over 32-bit elements, for ISAs whose widening multiply takes either half of them. Wants from the ISA: n26_put, n26_load, n26_join, n26_spread, n26_mul and
+/* The n26 vocabulary over 32-bit elements, for ISAs whose widening multiply takes either half of them. Wants from the ISA: n26_put, n26_load, n26_join, n26_mul and
  * n26_mac. */
 #define N26_HALVES 2
 #define N26_LANES 2

@@ -23,7 +23,6 @@ ALWAYS_INLINE void n26_load(n26 limb[5], const uint8_t *in)
 }
 
 ALWAYS_INLINE n26 n26_join(n26 m, w26 h) { return m + (n26)h; }
-ALWAYS_INLINE n26 n26_spread(n26 x) { return (n26)vec_splat((vx64)x, 0); }
 ALWAYS_INLINE w26 n26_mac(w26 sum, n26 a, n26 b)
 {
     return (w26)vec_meadd((vx32)a, (vx32)b, vec_moadd((vx32)a, (vx32)b, (vx64)sum));

@@ -28,7 +28,6 @@ ALWAYS_INLINE void n26_load(n26 limb[5], const uint8_t *in)
 }
 
 ALWAYS_INLINE n26 n26_join(n26 a, w26 b) { return a + b; }
-ALWAYS_INLINE n26 n26_spread(n26 x) { return v64_set1(x[0]); }
 ALWAYS_INLINE w26 n26_mul(n26 a, n26 b) { return v64_mul32(a, b); }
 ALWAYS_INLINE w26 n26_mac(w26 sum, n26 a, n26 b) { return sum + v64_mul32(a, b); }
 ALWAYS_INLINE w26 w26_first(uint64_t x) { return (w26){x}; }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from engine.chunked import ChunkedOpener, ChunkedSealer
 from engine.errors import InvalidTag
 from engine.protocol import Aead, MacKey, Poly1305, selection
 from engine.registry import Info
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aead",
+    "ChunkedOpener",
+    "ChunkedSealer",
     "Info",
     "InvalidTag",
     "MacKey",

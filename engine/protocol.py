@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    Plaintext: TypeAlias = Buffer | list[bytes] | list[bytearray] | list[memoryview] | list[Buffer]
+    #: One buffer, or several that count as their concatenation.
+    Buffers: TypeAlias = Buffer | list[bytes] | list[bytearray] | list[memoryview] | list[Buffer]
+    Plaintext: TypeAlias = Buffers
 
 KEY_SIZE = 32
 TAG_SIZE = 16
@@ -21,6 +23,9 @@ NONCE_SIZES = {"xchacha20-poly1305": XCHACHA20_NONCE_SIZE, "chacha20-poly1305": 
 DEFAULT_ALGORITHM = "xchacha20-poly1305"
 #: Longest plaintext under one nonce: 2^32 blocks of 64 bytes, less the one that makes the Poly1305 key (RFC 8439, 2.8).
 MAX_PLAINTEXT_SIZE = (2**32 - 1) * 64
+#: Plaintext of every chunk of a stream but the last, and the most chunks (c2sp.org/chunked-encryption).
+CHUNK_SIZE = 16 * 1024
+MAX_CHUNKS = 2**38
 
 # The three classes are abstract only so that native types can register as subclasses. Their methods are not marked
 # abstract, because mypy would then refuse ``Aead(key)``, which is how everybody makes one.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from engine.chunked import ChunkedOpener, ChunkedSealer
+from engine.chunked import ChunkedOpener, ChunkedSealer, ChunkedVerifier
 from engine.errors import InvalidTag
 from engine.protocol import Aead, MacKey, Poly1305, selection
 from engine.registry import Info
@@ -22,6 +22,7 @@ __all__ = [
     "Aead",
     "ChunkedOpener",
     "ChunkedSealer",
+    "ChunkedVerifier",
     "Info",
     "InvalidTag",
     "MacKey",

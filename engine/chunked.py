@@ -10,9 +10,10 @@ from __future__ import annotations
 import hmac
 import os
 import threading
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from engine.backends import arguments, chunks
+from engine.backends import arguments
 from engine.errors import InvalidTag
 from engine.protocol import CHACHA20_NONCE_SIZE, CHUNK_SIZE, KEY_SIZE, MAX_CHUNKS, TAG_SIZE, Aead
 
@@ -33,6 +34,7 @@ MAX_PLAINTEXT_SIZE = MAX_CHUNKS * CHUNK_SIZE - 1
 _INFO = b"c2sp.org/chunked-encryption@v1+AEAD_CHACHA20_POLY1305\0"
 _HASH = "sha512"
 _HASH_SIZE = 64
+_Result = TypeVar("_Result")
 
 
 def chunk_count(plaintext_size: int) -> int:
@@ -125,7 +127,7 @@ class ChunkedSealer:
     def _seal(self, pieces: list[memoryview], count: int, *, last: bool) -> bytes:
         self._usable = False  # for good, should anything below be interrupted: a nonce may have been used
         before = [memoryview(self._pending)[: self._fill]] if self._fill else []
-        sealed = chunks.seal(self._aead, self._base_nonce, self._index, [*before, *pieces], last)
+        sealed = self._aead.seal_chunks(self._base_nonce, self._index, [*before, *pieces], last)
         self._index += count
         self._fill = 0
         self._usable = True
@@ -140,16 +142,8 @@ class ChunkedSealer:
         raise TypeError("a ChunkedSealer must not be copied: both would use the same nonces")
 
 
-class ChunkedOpener:
-    """Opens one sealed stream: in order with ``update`` and ``finish``, or any chunk of it with ``open_chunk``.
-
-    ``header`` is the stream's first 56 bytes. Raises ``InvalidTag`` at once if its commitment is not to this key and
-    context, and ``ValueError`` if it is of another length.
-
-    Every byte returned has been verified, but only ``finish`` tells that the stream is whole: a caller who acts on
-    data before that acts on what may be the beginning of a stream that somebody cut off. After an ``InvalidTag``
-    it raises the same for ever. Threads may share it: each call happens as a whole.
-    """
+class _Incoming:
+    """What is common to those who take a sealed stream in order."""
 
     __slots__ = ("_aead", "_base_nonce", "_fill", "_finished", "_index", "_invalid", "_lock", "_pending")
 
@@ -163,29 +157,21 @@ class ChunkedOpener:
         self._pending = bytearray(SEALED_CHUNK_SIZE)
         self._finished = self._invalid = False
 
-    def update(self, data: Buffers) -> bytes:
-        """Add sealed bytes, a buffer or a list of buffers; returns the plaintext of every chunk that is now whole.
-
-        Raises ``InvalidTag`` if one of them does not verify; then nothing of this call's data is returned.
-        """
+    def _take(self, data: Buffers, work: Callable[[Buffer, int, Buffers, bool], _Result]) -> _Result | None:
+        """Do the work on all chunks that are whole now; None if there is none."""
         pieces, size = _views("data", data)
         with self._lock:
             self._check()
             take = (self._fill + size) // SEALED_CHUNK_SIZE * SEALED_CHUNK_SIZE - self._fill
             if take < 0:
                 self._keep(pieces)
-                return b""
+                return None
             now, rest = _split(pieces, take)
-            opened = self._open(now, (self._fill + take) // SEALED_CHUNK_SIZE, last=False)
+            result = self._do(work, now, (self._fill + take) // SEALED_CHUNK_SIZE, last=False)
             self._keep(rest)
-            return opened
+            return result
 
-    def finish(self, data: Buffers = b"") -> bytes:
-        """Add the last sealed bytes; returns the plaintext that is left once it is certain that the stream is whole.
-
-        Raises ``InvalidTag`` if the stream was cut off or continued. After that all but ``open_chunk`` raise
-        ``ValueError``.
-        """
+    def _take_last(self, data: Buffers, work: Callable[[Buffer, int, Buffers, bool], _Result]) -> _Result:
         pieces, size = _views("data", data)
         with self._lock:
             self._check()
@@ -193,22 +179,9 @@ class ChunkedOpener:
             if last < TAG_SIZE:
                 self._invalid = True
                 raise InvalidTag("the stream is cut off")
-            opened = self._open(pieces, whole + 1, last=True)
+            result = self._do(work, pieces, whole + 1, last=True)
             self._finished = True
-            return opened
-
-    def open_chunk(self, index: int, sealed_chunk: Buffer, last: bool = False) -> bytes:
-        """Open one chunk by itself, in any order: ``sealed_chunk`` from ``chunk_offset(index)`` on.
-
-        16 400 bytes, or for the ``last`` chunk 16 to 16 399; ``InvalidTag`` if it is of another length or does not
-        verify. Only the last chunk proves where the stream ends. Does not disturb ``update`` and ``finish``.
-        """
-        first = arguments.integer("index", index, 0, MAX_CHUNKS - 1)
-        chunk = arguments.buffer("sealed_chunk", sealed_chunk)
-        size = chunk.nbytes
-        if not (TAG_SIZE <= size < SEALED_CHUNK_SIZE if last else size == SEALED_CHUNK_SIZE):
-            raise InvalidTag("the chunk is cut off, or not where the stream ends")
-        return chunks.opened(self._aead, self._base_nonce, first, chunk, last)
+            return result
 
     def _check(self) -> None:
         if self._invalid:
@@ -216,16 +189,18 @@ class ChunkedOpener:
         if self._finished:
             raise ValueError("the stream is finished")
 
-    def _open(self, pieces: list[memoryview], count: int, *, last: bool) -> bytes:
+    def _do(
+        self, work: Callable[[Buffer, int, Buffers, bool], _Result], pieces: list[memoryview], count: int, *, last: bool
+    ) -> _Result:
         self._invalid = True  # for good, unless all goes well
         if self._index + count + (not last) > MAX_CHUNKS:
             raise InvalidTag("the stream is longer than any may be")
         before = [memoryview(self._pending)[: self._fill]] if self._fill else []
-        opened = chunks.opened(self._aead, self._base_nonce, self._index, [*before, *pieces], last)
+        result = work(self._base_nonce, self._index, [*before, *pieces], last)
         self._index += count
         self._fill = 0
         self._invalid = False
-        return opened
+        return result
 
     def _keep(self, pieces: list[memoryview]) -> None:
         for piece in pieces:
@@ -233,7 +208,62 @@ class ChunkedOpener:
             self._fill += piece.nbytes
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a ChunkedOpener holds a key and must not be copied")
+        raise TypeError(f"a {type(self).__name__} holds a key and must not be copied")
+
+
+class ChunkedOpener(_Incoming):
+    """Opens one sealed stream: in order with ``update`` and ``finish``, or any chunk of it with ``open_chunk``.
+
+    ``header`` is the stream's first 56 bytes. Raises ``InvalidTag`` at once if its commitment is not to this key and
+    context, and ``ValueError`` if it is of another length.
+
+    Every byte returned has been verified, but only ``finish`` tells that the stream is whole: a caller who acts on
+    data before that acts on what may be the beginning of a stream that somebody cut off. After an ``InvalidTag``
+    it raises the same for ever. Threads may share it: each call happens as a whole.
+    """
+
+    __slots__ = ()
+
+    def update(self, data: Buffers) -> bytes:
+        """Add sealed bytes, a buffer or a list of buffers; returns the plaintext of every chunk that is now whole.
+
+        Raises ``InvalidTag`` if one of them does not verify; then nothing of what this call was given is returned.
+        """
+        return self._take(data, self._aead.open_chunks) or b""
+
+    def finish(self, data: Buffers = b"") -> bytes:
+        """Add the last sealed bytes; returns the plaintext that is left, once it is certain that the stream is whole.
+
+        Raises ``InvalidTag`` if the stream was cut off or continued. After that ``update`` and ``finish`` raise
+        ``ValueError``.
+        """
+        return self._take_last(data, self._aead.open_chunks)
+
+    def open_chunk(self, index: int, sealed_chunk: Buffer, last: bool = False) -> bytes:
+        """Open one chunk by itself, in any order: ``sealed_chunk`` from ``chunk_offset(index)`` on.
+
+        16 400 bytes, or for the ``last`` chunk 16 to 16 399; ``InvalidTag`` if it is of another length or does not
+        verify. Only the last chunk proves where the stream ends. Does not disturb ``update`` and ``finish``.
+        """
+        number = arguments.integer("index", index, 0, MAX_CHUNKS - 1)
+        size = arguments.buffer("sealed_chunk", sealed_chunk).nbytes
+        if not (TAG_SIZE <= size < SEALED_CHUNK_SIZE if last else size == SEALED_CHUNK_SIZE):
+            raise InvalidTag("the chunk is cut off, or not where the stream ends")
+        return self._aead.open_chunks(self._base_nonce, number, sealed_chunk, last)
+
+
+class ChunkedVerifier(_Incoming):
+    """As ``ChunkedOpener``, but only verifies, which costs less: for a first pass, before anything is released."""
+
+    __slots__ = ()
+
+    def update(self, data: Buffers) -> None:
+        """Add sealed bytes. Raises ``InvalidTag`` as soon as a chunk does not verify."""
+        self._take(data, self._aead.verify_chunks)
+
+    def finish(self, data: Buffers = b"") -> None:
+        """Add the last sealed bytes; returns if the stream is whole, and raises ``InvalidTag`` if not."""
+        self._take_last(data, self._aead.verify_chunks)
 
 
 def _derived(key: Buffer, salt: bytes, context: Buffer) -> tuple[Aead, bytes, bytes]:

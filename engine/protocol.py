@@ -97,6 +97,23 @@ class Aead(ABC):  # noqa: B024 - see above
         """
         raise NotImplementedError
 
+    def seal_chunks(self, base_nonce: Buffer, index: int, plaintext: Buffers, last: bool = False) -> bytes:
+        """Chunks number ``index`` and on of a stream (c2sp.org/chunked-encryption), each with its 16-byte tag.
+
+        A whole number of chunks of 16 KiB or, where that is the ``last`` of the stream, any length: what is beyond
+        whole chunks, if only nothing, makes one shorter chunk. The nonce of chunk ``k`` is ``base_nonce`` xor ``k``,
+        big-endian; there is no AAD. Raises ``ValueError`` for other lengths and for chunks from 2^38 on.
+        """
+        raise NotImplementedError
+
+    def open_chunks(self, base_nonce: Buffer, index: int, sealed: Buffers, last: bool = False) -> bytes:
+        """Undo ``seal_chunks``. Raises ``InvalidTag``, and returns nothing, if one of the chunks does not verify."""
+        raise NotImplementedError
+
+    def verify_chunks(self, base_nonce: Buffer, index: int, sealed: Buffers, last: bool = False) -> None:
+        """Raise what ``open_chunks`` would, without decrypting: cheaper where nothing may be released yet."""
+        raise NotImplementedError
+
 
 class Poly1305(ABC):  # noqa: B024 - see above
     """One Poly1305 tag (RFC 8439, 2.5) under a 32-byte key that must never be used for a second message.

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from engine.protocol import Buffers
+
 
 def buffer(name: str, value: Buffer) -> memoryview:
     """The memory of a contiguous buffer of any item type, as bytes; nothing is copied."""
@@ -25,6 +27,14 @@ def buffer(name: str, value: Buffer) -> memoryview:
         raise ValueError(f"{name} must be contiguous")
     # memoryview.cast refuses empty views and formats such as ctypes' "<c"; this takes them all.
     return PickleBuffer(view).raw()
+
+
+def joined(name: str, value: Buffers) -> memoryview:
+    """A buffer as it is, or the concatenation of a list of them."""
+    if not isinstance(value, list):
+        return buffer(name, value)
+    pieces = [buffer(f"{name} piece", piece) for piece in value]
+    return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
 
 
 def sized(name: str, value: Buffer, size: int) -> bytes:

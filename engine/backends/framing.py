@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 from engine.backends import arguments
+from engine.backends.chunks import numbered
 from engine.protocol import DEFAULT_ALGORITHM, KEY_SIZE, MAX_PLAINTEXT_SIZE, NONCE_SIZES, TAG_SIZE, Aead
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from engine.protocol import Plaintext
+    from engine.protocol import Buffers, Plaintext
 
 
 class CheckedAead(Aead):
@@ -76,7 +77,7 @@ class CheckedAead(Aead):
     def seal_framed(self, prefix: Buffer, plaintext: Plaintext, aad: Buffer = b"") -> bytes:
         head = bytes(arguments.buffer("prefix", prefix))
         nonce = os.urandom(self.nonce_size)
-        whole = _joined(plaintext)
+        whole = arguments.joined("plaintext", plaintext)
         return head + nonce + self.seal(nonce, whole, head + bytes(arguments.buffer("aad", aad)))
 
     def seal_framed_many(self, prefix: Buffer, items: Sequence[tuple[Plaintext, Buffer]]) -> list[bytes]:
@@ -93,13 +94,19 @@ class CheckedAead(Aead):
         body = size + self.nonce_size
         return self.open(whole[size:body], whole[body:], bytes(whole[:size]) + bytes(arguments.buffer("aad", aad)))
 
+    def seal_chunks(self, base_nonce: Buffer, index: int, plaintext: Buffers, last: bool = False) -> bytes:
+        chunks = numbered(self, base_nonce, index, "plaintext", plaintext, 0, last)
+        return b"".join(self.seal(nonce, chunk) for nonce, chunk in chunks)
+
+    def open_chunks(self, base_nonce: Buffer, index: int, sealed: Buffers, last: bool = False) -> bytes:
+        chunks = numbered(self, base_nonce, index, "sealed", sealed, TAG_SIZE, last)
+        return b"".join(self.open(nonce, chunk) for nonce, chunk in chunks)
+
+    def verify_chunks(self, base_nonce: Buffer, index: int, sealed: Buffers, last: bool = False) -> None:
+        for nonce, chunk in numbered(self, base_nonce, index, "sealed", sealed, TAG_SIZE, last):
+            self.open(nonce, chunk)
+
 
 def _sealed(sealed: Buffer) -> memoryview:
     arguments.at_least("sealed", sealed, TAG_SIZE)
     return arguments.at_most("sealed", sealed, MAX_PLAINTEXT_SIZE + TAG_SIZE)
-
-
-def _joined(plaintext: Plaintext) -> memoryview:
-    if isinstance(plaintext, list):
-        return memoryview(b"".join(arguments.buffer("plaintext piece", piece) for piece in plaintext))
-    return arguments.buffer("plaintext", plaintext)

@@ -120,7 +120,7 @@ int aead_open(const struct kernel *kernel, const uint8_t key[CHACHA20_KEY], cons
     poly1305_padded(kernel, &aead.mac, in, size);
     finish(&aead, aad, size, expected);
     const int differs = tag_differs(expected, tag);
-    if (!differs) {
+    if (!differs && out) {
         const size_t done = encrypt_beginning(&aead, out, in, size);
         chacha20_xor(kernel, aead.state, out + done, in + done, size - done);
     }

@@ -23,7 +23,7 @@ struct aead_aad {
 void aead_seal(const struct kernel *kernel, const uint8_t key[CHACHA20_KEY], const uint8_t *nonce, size_t nonce_size,
                const struct aead_aad *aad, const uint8_t *in, size_t size, uint8_t *out, uint8_t tag[AEAD_TAG]);
 
-/* 0, or -1 where the tag does not verify: then nothing was written. */
+/* 0, or -1 where the tag does not verify: then nothing was written. out may be in, or NULL to verify only. */
 int aead_open(const struct kernel *kernel, const uint8_t key[CHACHA20_KEY], const uint8_t *nonce, size_t nonce_size,
               const struct aead_aad *aad, const uint8_t *in, size_t size, const uint8_t tag[AEAD_TAG], uint8_t *out);
 

@@ -1,6 +1,6 @@
 /* engine._native: the CPython binding, for the limited API of 3.11 on. Arguments, buffers, the GIL; nothing is computed here. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "objects.h"
+
 #include <pythread.h>
 
 #include "aead.h"
@@ -9,137 +9,10 @@
 #include "dispatch.h"
 #include "secrets.h"
 
-/* From this many bytes on the GIL is released: below, handing it over costs more than the work. docs/performance.md has the measure. */
-enum { RELEASE_GIL_FROM = 16 * 1024 };
-
-struct module_state {
-    PyObject *invalid_tag;
-    PyTypeObject *aead, *poly1305, *mac_key;
-    const struct kernel *kernel; /* what objects made from now on use */
-};
-
 static struct secret_pool key_pool = {.slot_size = 64};
 static struct secret_pool stream_pool = {.slot_size = (sizeof(struct poly1305_stream) + 63) / 64 * 64};
 
-/* ---- arguments ---- */
-
-/* A bytes-like argument. bytes objects, the common case, need no Py_buffer. */
-struct input {
-    const uint8_t *data;
-    size_t size;
-    int held;
-    Py_buffer view;
-};
-
-static void input_release(struct input *input)
-{
-    if (input->held)
-        PyBuffer_Release(&input->view);
-}
-
-static PyObject *type_name(PyObject *object)
-{
-    return PyType_GetName(Py_TYPE(object));
-}
-
-static int wrong_type(const char *name, const char *wanted, PyObject *came)
-{
-    PyObject *type = type_name(came);
-    if (type)
-        PyErr_Format(PyExc_TypeError, "%s must be %s, not %U", name, wanted, type);
-    Py_XDECREF(type);
-    return -1;
-}
-
-static int view_of(Py_buffer *view, PyObject *object, int flags, const char *name)
-{
-    if (!PyObject_CheckBuffer(object))
-        return wrong_type(name, "bytes-like", object);
-    if (!PyObject_GetBuffer(object, view, flags))
-        return 0;
-    if (PyErr_ExceptionMatches(PyExc_BufferError)) {
-        PyErr_Clear();
-        PyErr_Format(PyExc_ValueError, "%s must be contiguous%s", name, flags & PyBUF_WRITABLE ? " and writable" : "");
-    }
-    return -1;
-}
-
-static int input_take(struct input *input, PyObject *object, const char *name)
-{
-    input->held = 0;
-    if (PyBytes_CheckExact(object)) {
-        input->data = (const uint8_t *)PyBytes_AsString(object);
-        input->size = (size_t)PyBytes_Size(object);
-        return 0;
-    }
-    if (view_of(&input->view, object, PyBUF_SIMPLE, name))
-        return -1;
-    input->held = 1;
-    input->data = input->view.buf;
-    input->size = (size_t)input->view.len;
-    return 0;
-}
-
-/* Of exactly `size` bytes, copied out. */
-static int fixed_take(uint8_t *out, size_t size, PyObject *object, const char *name)
-{
-    struct input input;
-    if (input_take(&input, object, name))
-        return -1;
-    const int right = input.size == size;
-    if (right)
-        memcpy(out, input.data, size);
-    else
-        PyErr_Format(PyExc_ValueError, "%s must be %zu bytes, not %zu", name, size, input.size);
-    input_release(&input);
-    return right ? 0 : -1;
-}
-
-/* Positional and keyword arguments of a fast call into `values`; the first `needed` must be there, the others are left NULL. */
-static int arguments(const char *function, PyObject *const *args, Py_ssize_t count, PyObject *keywords, const char *const *names, int needed,
-                     int most, PyObject **values)
-{
-    if (count > most) {
-        PyErr_Format(PyExc_TypeError, "%s() takes at most %d arguments, not %zd", function, most, count);
-        return -1;
-    }
-    for (int i = 0; i < most; i++)
-        values[i] = i < count ? args[i] : NULL;
-    const Py_ssize_t named = keywords ? PyTuple_Size(keywords) : 0;
-    for (Py_ssize_t k = 0; k < named; k++) {
-        PyObject *keyword = PyTuple_GetItem(keywords, k);
-        int i = 0;
-        while (i < most && PyUnicode_CompareWithASCIIString(keyword, names[i]))
-            i++;
-        if (i == most || values[i]) {
-            PyErr_Format(PyExc_TypeError, i == most ? "%s() has no argument '%U'" : "%s() got argument '%U' twice", function, keyword);
-            return -1;
-        }
-        values[i] = args[count + k];
-    }
-    for (int i = 0; i < needed; i++)
-        if (!values[i]) {
-            PyErr_Format(PyExc_TypeError, "%s() wants the argument '%s'", function, names[i]);
-            return -1;
-        }
-    return 0;
-}
-
-static int too_long(const char *name, uint64_t most, size_t came)
-{
-    PyErr_Format(PyExc_ValueError, "%s must be at most %llu bytes, so that the block counter never wraps, not %zu", name,
-                 (unsigned long long)most, came);
-    return -1;
-}
-
 /* ---- Aead ---- */
-
-struct aead_object {
-    PyObject_HEAD
-    const struct kernel *kernel;
-    uint8_t *key;
-    size_t nonce_size;
-};
 
 static const char XCHACHA[] = "xchacha20-poly1305", CHACHA[] = "chacha20-poly1305";
 
@@ -199,8 +72,6 @@ static void message_release(struct message *message)
     input_release(&message->aad);
 }
 
-static const struct input EMPTY = {.data = (const uint8_t *)"", .size = 0};
-
 static int message_take(struct message *message, const struct aead_object *self, PyObject *nonce, PyObject *data, PyObject *aad,
                         const char *data_name)
 {
@@ -214,6 +85,12 @@ static int message_take(struct message *message, const struct aead_object *self,
     }
     message_release(message);
     return -1;
+}
+
+void set_invalid_tag(PyObject *object)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(object));
+    PyErr_SetString(state->invalid_tag, "the tag does not verify");
 }
 
 static void run_seal(const struct aead_object *self, const uint8_t *nonce, const struct aead_aad *aad, const uint8_t *in, size_t size,
@@ -233,10 +110,8 @@ static int run_open(const struct aead_object *self, const uint8_t *nonce, const 
     const int differs = aead_open(self->kernel, self->key, nonce, self->nonce_size, aad, in, size, in + size, out);
     if (thread)
         PyEval_RestoreThread(thread);
-    if (differs) {
-        const struct module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)self));
-        PyErr_SetString(state->invalid_tag, "the tag does not verify");
-    }
+    if (differs)
+        set_invalid_tag((PyObject *)self);
     return differs;
 }
 
@@ -252,11 +127,6 @@ static int check_sealed_size(const char *name, size_t size, size_t least)
         return -1;
     }
     return size - least > AEAD_PLAINTEXT_MAX ? too_long(name, AEAD_PLAINTEXT_MAX + least, size) : 0;
-}
-
-static uint8_t *bytes_data(PyObject *bytes)
-{
-    return (uint8_t *)PyBytes_AsString(bytes);
 }
 
 PyDoc_STRVAR(aead_seal_doc, "seal(nonce, plaintext, aad=b'')\n--\n\nCiphertext || 16-byte tag.");
@@ -539,8 +409,6 @@ static PyObject *aead_nonce_size(PyObject *self, void *closure)
     return PyLong_FromSize_t(((struct aead_object *)self)->nonce_size);
 }
 
-#define FAST(name, function, doc) {name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, doc}
-
 static PyMethodDef aead_methods[] = {
     FAST("seal", aead_seal_method, aead_seal_doc),
     FAST("open", aead_open_method, aead_open_doc),
@@ -549,6 +417,9 @@ static PyMethodDef aead_methods[] = {
     FAST("seal_framed", aead_seal_framed_method, aead_seal_framed_doc),
     FAST("seal_framed_many", aead_seal_framed_many_method, aead_seal_framed_many_doc),
     FAST("open_framed", aead_open_framed_method, aead_open_framed_doc),
+    FAST("seal_chunks", aead_seal_chunks_method, aead_seal_chunks_doc),
+    FAST("open_chunks", aead_open_chunks_method, aead_open_chunks_doc),
+    FAST("verify_chunks", aead_verify_chunks_method, aead_verify_chunks_doc),
     {0},
 };
 
@@ -696,8 +567,7 @@ static PyObject *poly1305_verify(PyObject *object, PyObject *tag_object)
     poly1305_finish_once(self);
     if (!tag_differs(tag, self->tag))
         Py_RETURN_NONE;
-    const struct module_state *state = PyType_GetModuleState(Py_TYPE(object));
-    PyErr_SetString(state->invalid_tag, "the tag does not verify");
+    set_invalid_tag(object);
     return NULL;
 }
 
@@ -794,10 +664,10 @@ static PyObject *mac_key_start(PyObject *object, PyObject *nonce_object)
     PyObject *mac = poly1305_make(module->poly1305);
     if (mac) {
         xchacha20_state(self->kernel, state, self->key, 0, nonce);
-        self->kernel->chacha20_rows(block, CHACHA20_BLOCK, state);
+        self->kernel->chacha20_rows(block, CHACHA20_BLOCK, state, 0);
         poly1305_stream_init(((struct poly1305_object *)mac)->stream, self->kernel, block);
         wipe(state, sizeof state);
-        wipe(block, self->kernel->rows_few_bytes);
+        wipe(block, self->kernel->rows_step);
     }
     return mac;
 }

@@ -4,28 +4,43 @@
 
 enum { SLICE = 64 * 1024 }; /* encrypted and absorbed while it is in cache; a multiple of every pass */
 
-/* One message under way. */
+/* One message under way. The first rows pass makes the one-time key, and besides it keystream for the odd end of the message, so that all
+   before that goes in whole columns passes; or, where the end is too long for it, for as much of the beginning as comes free. */
 struct aead {
     const struct kernel *kernel;
     uint32_t state[16];
-    size_t ready; /* bytes of keystream */
+    size_t bulk, bulk_end; /* where in the message chacha20_xor serves */
+    size_t served, serves; /* where, and for how many bytes, the first pass does */
+    size_t ready;          /* bytes of keystream below */
     struct poly1305 mac;
-    _Alignas(64) uint8_t keystream[CHACHA20_ROWS_MAX]; /* the first pass: block 0 is the one-time key, and the rest serves the message */
+    _Alignas(64) uint8_t keystream[CHACHA20_ROWS_MAX];
 };
 
 static void begin(struct aead *aead, const struct kernel *kernel, const uint8_t key[CHACHA20_KEY], const uint8_t *nonce,
                   size_t nonce_size, size_t size)
 {
+    const size_t odd = kernel->columns_bytes ? size % kernel->columns_bytes : size, step = kernel->rows_step;
+    uint32_t skip = 0;
     aead->kernel = kernel;
+    if (CHACHA20_BLOCK + odd <= kernel->rows_bytes) {
+        aead->bulk = 0;
+        aead->served = aead->bulk_end = size - odd;
+        aead->serves = odd;
+        aead->ready = (CHACHA20_BLOCK + odd + step - 1) / step * step;
+        skip = (uint32_t)((size - odd) / CHACHA20_BLOCK);
+    } else {
+        aead->served = 0;
+        aead->bulk = aead->serves = step - CHACHA20_BLOCK;
+        aead->bulk_end = size;
+        aead->ready = step;
+    }
     if (nonce_size == XCHACHA20_NONCE)
         xchacha20_state(kernel, aead->state, key, 0, nonce);
     else
         chacha20_state(aead->state, key, 0, nonce);
-    /* One larger pass where that is all; else the small one, since what follows goes in columns anyway. */
-    const size_t all = CHACHA20_BLOCK + size;
-    aead->ready = all > kernel->rows_few_bytes && all <= kernel->rows_bytes ? kernel->rows_bytes : kernel->rows_few_bytes;
-    kernel->chacha20_rows(aead->keystream, aead->ready, aead->state);
+    kernel->chacha20_rows(aead->keystream, aead->ready, aead->state, skip);
     poly1305_init(&aead->mac, aead->keystream);
+    aead->state[12] = 1 + (uint32_t)(aead->bulk / CHACHA20_BLOCK);
 }
 
 static void end(struct aead *aead)
@@ -46,11 +61,12 @@ static void absorb_aad(struct aead *aead, const struct aead_aad *aad)
         uint8_t block[POLY1305_BLOCK] = {0};
         const size_t room = POLY1305_BLOCK - rest, take = left < room ? left : room;
         memcpy(block, aad->piece[0] + whole, rest);
-        if (take)
+        if (take) { /* there may be no second piece, not even its address */
             memcpy(block + rest, second, take);
+            second += take;
+            left -= take;
+        }
         poly1305_padded(aead->kernel, &aead->mac, block, POLY1305_BLOCK);
-        second += take;
-        left -= take;
     }
     if (left)
         poly1305_padded(aead->kernel, &aead->mac, second, left);
@@ -65,16 +81,10 @@ static void finish(struct aead *aead, const struct aead_aad *aad, size_t size, u
     poly1305_finish(aead->kernel, &aead->mac, NULL, 0, tag);
 }
 
-/* XORs the beginning with what is left of the first pass, unless the message comes out even in columns without that. Returns its length,
-   a multiple of 64 unless it is all. */
-static size_t encrypt_beginning(struct aead *aead, uint8_t *out, const uint8_t *in, size_t size)
+static void encrypt_served(struct aead *aead, uint8_t *out, const uint8_t *in)
 {
-    const size_t columns = aead->kernel->columns_bytes, left = aead->ready - CHACHA20_BLOCK;
-    const size_t take = columns && size && size % columns == 0 ? 0 : size < left ? size : left;
-    if (take)
-        chacha20_xor_bytes(out, in, aead->keystream + CHACHA20_BLOCK, take);
-    aead->state[12] = 1 + (uint32_t)((take + CHACHA20_BLOCK - 1) / CHACHA20_BLOCK);
-    return take;
+    if (aead->serves)
+        chacha20_xor_bytes(out + aead->served, in + aead->served, aead->keystream + CHACHA20_BLOCK, aead->serves);
 }
 
 void aead_seal(const struct kernel *kernel, const uint8_t key[CHACHA20_KEY], const uint8_t *nonce, size_t nonce_size,
@@ -83,17 +93,17 @@ void aead_seal(const struct kernel *kernel, const uint8_t key[CHACHA20_KEY], con
     struct aead aead;
     begin(&aead, kernel, key, nonce, nonce_size, size);
     absorb_aad(&aead, aad);
-    size_t done = encrypt_beginning(&aead, out, in, size), absorbed = 0;
-    for (;;) {
-        const size_t left = size - done, take = left < SLICE ? left : SLICE;
+    encrypt_served(&aead, out, in);
+    size_t absorbed = 0;
+    for (size_t done = aead.bulk; done < aead.bulk_end;) {
+        const size_t left = aead.bulk_end - done, take = left < SLICE ? left : SLICE;
         chacha20_xor(kernel, aead.state, out + done, in + done, take);
         done += take;
-        if (done == size)
-            break;
-        /* Whole vectors only, so that the sum stays on lanes from slice to slice. */
-        const size_t whole = (done - absorbed) / POLY1305_VECTOR_MAX * POLY1305_VECTOR_MAX;
-        poly1305_blocks(kernel, &aead.mac, out + absorbed, whole);
-        absorbed += whole;
+        if (done < aead.bulk_end) { /* whole vectors only, so that the sum stays on lanes from slice to slice */
+            const size_t whole = (done - absorbed) / POLY1305_VECTOR_MAX * POLY1305_VECTOR_MAX;
+            poly1305_blocks(kernel, &aead.mac, out + absorbed, whole);
+            absorbed += whole;
+        }
     }
     poly1305_padded(kernel, &aead.mac, out + absorbed, size - absorbed);
     finish(&aead, aad, size, tag);
@@ -121,8 +131,8 @@ int aead_open(const struct kernel *kernel, const uint8_t key[CHACHA20_KEY], cons
     finish(&aead, aad, size, expected);
     const int differs = tag_differs(expected, tag);
     if (!differs && out) {
-        const size_t done = encrypt_beginning(&aead, out, in, size);
-        chacha20_xor(kernel, aead.state, out + done, in + done, size - done);
+        encrypt_served(&aead, out, in);
+        chacha20_xor(kernel, aead.state, out + aead.bulk, in + aead.bulk, aead.bulk_end - aead.bulk);
     }
     wipe(expected, sizeof expected);
     end(&aead);

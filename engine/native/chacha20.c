@@ -61,7 +61,7 @@ void chacha20_xor(const struct kernel *kernel, uint32_t state[16], uint8_t *out,
     }
     while (size) {
         const size_t take = size < kernel->rows_bytes ? size : kernel->rows_bytes;
-        kernel->chacha20_rows(scratch, take, state);
+        kernel->chacha20_rows(scratch, take, state, 0);
         chacha20_xor_bytes(out, in, scratch, take);
         state[12] += (uint32_t)((take + CHACHA20_BLOCK - 1) / CHACHA20_BLOCK);
         out += take;

@@ -33,10 +33,11 @@ struct poly1305_stream;
 struct kernel {
     const char *name;
 
-    /* One row of the state per vector, few blocks at once: short messages, key blocks and ends. Writes keystream for the counter in
-       state[12] and those after it: `rows_few_bytes`, or `rows_bytes` where `size` is more. */
-    size_t rows_few_bytes, rows_bytes;
-    void (*chacha20_rows)(uint8_t *keystream, size_t size, const uint32_t state[16]);
+    /* One row of the state per vector, few blocks at once: short messages, key blocks and ends. Writes at least `size` bytes of keystream,
+       rounded up to a multiple of `rows_step`; size is at most `rows_bytes`. The first block's counter is state[12], and those of the others
+       follow it after a gap of `skip`. */
+    size_t rows_step, rows_bytes;
+    void (*chacha20_rows)(uint8_t *keystream, size_t size, const uint32_t state[16], uint32_t skip);
 
     /* HChaCha20 (draft-irtf-cfrg-xchacha-03, section 2.2): state[12..15] hold the nonce; 32 bytes out. */
     void (*hchacha20)(uint8_t subkey[32], const uint32_t state[16]);

@@ -7,20 +7,25 @@
 enum { COLUMNS_BYTES = 4 * V32_PARTS * CHACHA20_BLOCK };
 
 
-/* Four at once, step by step, so that none waits for itself. */
+/* COLUMNS_TOGETHER quarter-rounds at once, step by step, so that none waits for itself: four where registers hold sixteen words and what
+   turning them takes, fewer where they would spill. */
 ALWAYS_INLINE void columns_quarter_rounds(v32 x[16], int b, int c, int d)
 {
-#define STEP(to, from, turned, n)                                                             \
-    UNROLL for (int i = 0; i < 4; i++) x[to] = v32_add(x[to], x[from]);                       \
-    UNROLL for (int i = 0; i < 4; i++) x[turned] = v32_rotl(v32_xor(x[turned], x[to]), n);
+#define EACH UNROLL for (int i = first; i < first + COLUMNS_TOGETHER; i++)
+#define STEP(to, from, turned, n)              \
+    EACH x[to] = v32_add(x[to], x[from]);      \
+    EACH x[turned] = v32_rotl(v32_xor(x[turned], x[to]), n);
 #define A (i)
 #define B (4 + (i + b) % 4)
 #define C (8 + (i + c) % 4)
 #define D (12 + (i + d) % 4)
-    STEP(A, B, D, 16)
-    STEP(C, D, B, 12)
-    STEP(A, B, D, 8)
-    STEP(C, D, B, 7)
+    UNROLL for (int first = 0; first < 4; first += COLUMNS_TOGETHER) {
+        STEP(A, B, D, 16)
+        STEP(C, D, B, 12)
+        STEP(A, B, D, 8)
+        STEP(C, D, B, 7)
+    }
+#undef EACH
 #undef STEP
 #undef A
 #undef B

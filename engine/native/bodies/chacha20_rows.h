@@ -1,7 +1,7 @@
 /* ChaCha20 with a row of the state per vector: few blocks at once, at the price of one.
  *
- * Each 128-bit part of a vector belongs to one block; ROWS_SETS vectors of each row are worked on at once, to fill the time that
- * one waits for itself. Over the v32 vocabulary (lanes/README.md). RFC 8439, section 2.3; draft-irtf-cfrg-xchacha-03, section 2.2.
+ * Each 128-bit part of a vector belongs to one block; up to ROWS_SETS (1 to 4) vectors of each row are worked on at once, to
+ * fill the time that one waits for itself. Over the v32 vocabulary (lanes/README.md). RFC 8439, section 2.3; draft-irtf-cfrg-xchacha-03, section 2.2.
  */
 #include "../bytes.h"
 
@@ -25,32 +25,39 @@ ALWAYS_INLINE void rows_twenty_rounds(v32 *a, v32 *b, v32 *c, v32 *d, int sets)
     }
 }
 
-ALWAYS_INLINE void rows_pass(uint8_t *keystream, const uint32_t state[16], int sets)
+ALWAYS_INLINE void rows_pass(uint8_t *keystream, const uint32_t state[16], uint32_t skip, int sets)
 {
     const v32 row0 = v32_row_load(state), row1 = v32_row_load(state + 4), row2 = v32_row_load(state + 8);
-    const v32 row3 = v32_row_load(state + 12);
-    v32 a[ROWS_SETS], b[ROWS_SETS], c[ROWS_SETS], d[ROWS_SETS];
-    UNROLL for (int i = 0; i < sets; i++)
-        a[i] = row0, b[i] = row1, c[i] = row2, d[i] = v32_add(row3, v32_row_iota(i * V32_PARTS));
+    v32 a[4], b[4], c[4], d[4], row3[4];
+    UNROLL for (int i = 0; i < sets; i++) {
+        row3[i] = v32_add(v32_row_load(state + 12), v32_row_counters(i * V32_PARTS, skip));
+        a[i] = row0, b[i] = row1, c[i] = row2, d[i] = row3[i];
+    }
     rows_twenty_rounds(a, b, c, d, sets);
     UNROLL for (int i = 0; i < sets; i++) {
         v32 block[4] = {
             v32_to_le(v32_add(a[i], row0)),
             v32_to_le(v32_add(b[i], row1)),
             v32_to_le(v32_add(c[i], row2)),
-            v32_to_le(v32_add(d[i], v32_add(row3, v32_row_iota(i * V32_PARTS)))),
+            v32_to_le(v32_add(d[i], row3[i])),
         };
         v32_blocks(block);
         UNROLL for (int j = 0; j < 4; j++) v32_store(keystream + (size_t)(4 * i + j) * sizeof(v32), block[j]);
     }
 }
 
-static void chacha20_rows(uint8_t *keystream, size_t size, const uint32_t state[16])
+/* As many sets as the size needs, each count unrolled by itself. */
+static void chacha20_rows(uint8_t *keystream, size_t size, const uint32_t state[16], uint32_t skip)
 {
-    if (ROWS_SETS == 1 || size <= V32_PARTS * CHACHA20_BLOCK)
-        rows_pass(keystream, state, 1);
+    enum { STEP = V32_PARTS * CHACHA20_BLOCK };
+    if (ROWS_SETS == 1 || size <= STEP)
+        rows_pass(keystream, state, skip, 1);
+    else if (ROWS_SETS == 2 || size <= 2 * STEP)
+        rows_pass(keystream, state, skip, 2);
+    else if (ROWS_SETS == 3 || size <= 3 * STEP)
+        rows_pass(keystream, state, skip, 3);
     else
-        rows_pass(keystream, state, ROWS_SETS);
+        rows_pass(keystream, state, skip, 4);
 }
 
 static void hchacha20_rows(uint8_t subkey[32], const uint32_t state[16])
@@ -66,6 +73,6 @@ static void hchacha20_rows(uint8_t subkey[32], const uint32_t state[16])
 }
 
 #define KERNEL_ROWS                                                                                            \
-    .rows_few_bytes = V32_PARTS * CHACHA20_BLOCK, .rows_bytes = ROWS_SETS * V32_PARTS * CHACHA20_BLOCK,        \
+    .rows_step = V32_PARTS * CHACHA20_BLOCK, .rows_bytes = ROWS_SETS * V32_PARTS * CHACHA20_BLOCK,        \
     .chacha20_rows = chacha20_rows, .hchacha20 = hchacha20_rows
 _Static_assert(ROWS_SETS * V32_PARTS * CHACHA20_BLOCK <= CHACHA20_ROWS_MAX, "raise CHACHA20_ROWS_MAX");

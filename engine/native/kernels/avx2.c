@@ -2,7 +2,8 @@
 #include "../lanes/avx2.h"
 #include "../lanes/wide26.h"
 
-#define ROWS_SETS 2
+#define ROWS_SETS 4
+#define COLUMNS_TOGETHER 2
 #define COLUMNS_ROUNDS
 #define N26_UNROLL 2
 #define LANES_WORTH 4

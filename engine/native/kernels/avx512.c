@@ -3,6 +3,7 @@
 #include "../lanes/ifma.h"
 
 #define ROWS_SETS 2
+#define COLUMNS_TOGETHER 4
 #define COLUMNS_ROUNDS
 #define N44_UNROLL 2
 #define LANES_WORTH 2

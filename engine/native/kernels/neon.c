@@ -2,6 +2,7 @@
 #include "../lanes/neon.h"
 
 #define ROWS_SETS 2
+#define COLUMNS_TOGETHER 4
 #define COLUMNS_ROUNDS UNROLL
 #define N26_UNROLL 2
 #define LANES_WORTH 4

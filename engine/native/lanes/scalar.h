@@ -20,7 +20,7 @@ ALWAYS_INLINE v32 v32_xor(v32 a, v32 b) { EACH(a.word[i] ^ b.word[i]); }
 ALWAYS_INLINE v32 v32_rotl(v32 a, int n) { EACH((a.word[i] << n) | (a.word[i] >> (32 - n))); }
 ALWAYS_INLINE v32 v32_row_load(const uint32_t *p) { EACH(p[i]); }
 ALWAYS_INLINE v32 v32_row_rotate(v32 a, int n) { EACH(a.word[(i + n) % 4]); }
-ALWAYS_INLINE v32 v32_row_iota(int first) { EACH(i ? 0 : first); }
+ALWAYS_INLINE v32 v32_row_counters(int first, uint32_t skip) { EACH(i || !first ? 0 : (uint32_t)first + skip); }
 ALWAYS_INLINE v32 v32_to_le(v32 a) { return a; }
 ALWAYS_INLINE void v32_blocks(v32 x[4]) { (void)x; }
 

@@ -35,11 +35,11 @@ ALWAYS_INLINE v32 v32_iota(void)
     return x;
 }
 
-/* first, 0, 0, 0, first + 1, 0, 0, 0, ... */
-ALWAYS_INLINE v32 v32_row_iota(int first)
+/* What the counter of each part's block adds: blocks from `first` on, of which all but block 0 are `skip` further. */
+ALWAYS_INLINE v32 v32_row_counters(int first, uint32_t skip)
 {
     v32 x = {0};
-    UNROLL for (int i = 0; i < V32_PARTS; i++) x[4 * i] = (uint32_t)(first + i);
+    UNROLL for (int i = 0; i < V32_PARTS; i++) x[4 * i] = first + i ? (uint32_t)(first + i) + skip : 0;
     return x;
 }
 

@@ -12,8 +12,6 @@ from service.settings import Settings
 from service.telemetry import Metrics
 from service.wire import Watch
 
-# Bytes a second: a body that comes more slowly, once it was awaited for the time-out, is given up.
-MIN_BODY_RATE = 1024
 # Bytes of unfinished message bodies that a worker holds in memory; at least a few of the largest.
 BODY_BUDGET = 512 * 2**20
 
@@ -43,7 +41,7 @@ class Runtime:
         return cls(
             core,
             Metrics(metrics_folder),
-            Watch(settings.body_timeout, MIN_BODY_RATE, max(BODY_BUDGET, 4 * settings.max_message_bytes)),
+            Watch(settings.body_timeout, settings.body_min_rate, max(BODY_BUDGET, 4 * settings.max_message_bytes)),
         )
 
     def drain(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import logging
@@ -95,6 +96,7 @@ def configuration(settings: Settings, app: Any, workers: int = 1) -> uvicorn.Con
         # A worker answers only once all is imported. On a busy or emulated machine uvicorn's five seconds are over
         # before that, and it would kill one worker after the other for ever.
         timeout_worker_healthcheck=120,
+        timeout_keep_alive=max(1, round(settings.keep_alive_timeout)),
         timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
     )
 
@@ -110,13 +112,23 @@ def keep_memory() -> bool:
 
 
 def drain_on_signal(runtime: Runtime) -> None:
-    """Have SIGTERM make readiness fail, before uvicorn's own handler ends the server."""
+    """Have SIGTERM make readiness fail, for `readiness_delay` before uvicorn's own handler ends the server.
+
+    A second SIGTERM ends it at once. To be called in the worker's loop.
+    """
+    loop = asyncio.get_running_loop()
+    delay = runtime.settings.readiness_delay
     try:
         before = signal.getsignal(signal.SIGTERM)
 
         def drain(number: int, frame: FrameType | None) -> None:
+            again = runtime.draining
             runtime.drain()
-            if callable(before):
+            if not callable(before):
+                return
+            if delay and not again:
+                loop.call_soon_threadsafe(loop.call_later, delay, before, number, frame)
+            else:
                 before(number, frame)
 
         signal.signal(signal.SIGTERM, drain)

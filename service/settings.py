@@ -49,7 +49,23 @@ class Settings(BaseSettings):
     max_batch_items: int = Field(default=10_000, ge=1)
     header_timeout: Seconds = 10
     body_timeout: Seconds = Field(default=30, description="longest wait for the next piece of a body")
+    body_min_rate: int = Field(
+        default=1024, ge=0, description="bytes a second; a body that was awaited for body_timeout may not be slower"
+    )
+    keep_alive_timeout: Seconds = Field(default=75, description="how long an idle connection is kept")
+    readiness_delay: float = Field(
+        default=0, ge=0, description="after SIGTERM, how long readiness fails before the listeners close"
+    )
     drain_timeout: Seconds = Field(default=30, description="longest wait for requests in flight after SIGTERM")
+    max_streams: int = Field(default=256, ge=1, description="sealed streams that a worker serves at once")
+    spool_folder: Path = Field(
+        default=Path("/var/lib/sealane/spool"),
+        description="ciphertext that waits for its verification or its reader; on a disk, not in memory",
+    )
+    spool_stream_bytes: int = Field(default=16 * 2**30, ge=2**20, description="most of one stream in the spool")
+    spool_total_bytes: int = Field(
+        default=64 * 2**30, ge=2**20, description="most of all streams in the spool, of all workers that share it"
+    )
     fused_writes: bool = Field(default=True, description="send response head and body in one write where uvicorn fits")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -67,5 +83,6 @@ def dev_settings(settings: Settings) -> Settings:
             "dev": True,
             "database_url": SecretStr(f"sqlite:///{folder / 'sealane.db'}"),
             "master_key_file": folder / "master.key",
+            "spool_folder": folder / "spool",
         }
     )

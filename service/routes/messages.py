@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar
+from collections.abc import Awaitable, Callable
+from typing import ClassVar, TypeVar
 
 from msgspec import Struct
 
 from service.codecs import OPEN, SEAL, OpenAnswer, OpenItem, SealAnswer, SealItem, item_problem
-from service.errors import DoesNotOpen
+from service.errors import DoesNotOpen, NeedLease
 from service.keyring import Key
 from service.problems import Problem
 from service.routes.calls import THREAD_OCTETS, Answer, MessageCall, aad_of, each, maybe_in_thread
@@ -16,6 +17,9 @@ from service.wire import Body, Headers
 
 # A batch of more than this is worth a thread: about a millisecond of sealing.
 _THREAD_ITEMS = 1000
+_LEASE_TRIES = 8
+
+R = TypeVar("R")
 
 
 class Seal(MessageCall[SealItem]):
@@ -37,10 +41,21 @@ class Seal(MessageCall[SealItem]):
         else:
             plaintext = await body.whole(self._limit)
             size = body.size
-        if key.needs_lease(1):
-            await self._runtime.keyring.ensure_lease(key, 1)
-        sealed, version = await maybe_in_thread(size, key.seal, plaintext, aad_of(headers))
+        aad = aad_of(headers)
+        sealed, version = await self._leased(key, 1, lambda: maybe_in_thread(size, key.seal, plaintext, aad))
         return sealed, version, True
+
+    async def _leased(self, key: Key, count: int, seal: Callable[[], Awaitable[R]]) -> R:
+        """`seal()` with `count` messages leased for it."""
+        for _ in range(_LEASE_TRIES):
+            if key.needs_lease(count):
+                await self._runtime.keyring.ensure_lease(key, count)
+            try:
+                return await seal()
+            except NeedLease:
+                # Others took what was leased before this one came to it.
+                continue
+        raise NeedLease
 
     def one_now(self, key: Key, item: SealItem) -> tuple[Struct, int | None] | None:
         if key.needs_lease(1) or len(item.plaintext) >= THREAD_OCTETS:
@@ -49,25 +64,25 @@ class Seal(MessageCall[SealItem]):
         return SealAnswer(sealed, version), version
 
     async def one(self, key: Key, item: SealItem) -> tuple[Struct, int | None]:
-        if key.needs_lease(1):
-            await self._runtime.keyring.ensure_lease(key, 1)
-        sealed, version = await maybe_in_thread(len(item.plaintext), key.seal, item.plaintext, item.aad or b"")
+        size, aad = len(item.plaintext), item.aad or b""
+        sealed, version = await self._leased(key, 1, lambda: maybe_in_thread(size, key.seal, item.plaintext, aad))
         return SealAnswer(sealed, version), version
 
     async def many(self, key: Key, items: list[SealItem | Problem]) -> list[Struct]:
         good = [(item.plaintext, item.aad or b"") for item in items if type(item) is SealItem]
-        if good and key.needs_lease(len(good)):
-            await self._runtime.keyring.ensure_lease(key, len(good))
-        if len(good) > _THREAD_ITEMS:
-            sealed, version = await asyncio.to_thread(key.seal_many, good)
-        else:
-            sealed, version = key.seal_many(good)
+        sealed, version = await self._leased(key, len(good), lambda: _seal_many(key, good))
         if len(good) == len(items):
             return [SealAnswer(message, version) for message in sealed]
         messages = iter(sealed)
         return [
             item_problem(item) if isinstance(item, Problem) else SealAnswer(next(messages), version) for item in items
         ]
+
+
+async def _seal_many(key: Key, items: list[tuple[bytes, bytes]]) -> tuple[list[bytes], int]:
+    if len(items) > _THREAD_ITEMS:
+        return await asyncio.to_thread(key.seal_many, items)
+    return key.seal_many(items)
 
 
 class Open(MessageCall[OpenItem]):

@@ -6,6 +6,7 @@ import functools
 
 import oracle
 import pytest
+from effort import SMALL
 
 import engine
 from engine.backends import reference
@@ -39,7 +40,7 @@ def sealed_with_aad(algorithm: str, size: int) -> bytes:
 
 def test_every_length_of_aad(algorithm: str) -> None:
     aead, nonce = engine.Aead(oracle.KEY, algorithm), oracle.nonce(algorithm)
-    for size in range(HIGHEST + 1) if algorithm == "chacha20-poly1305" else EDGES:
+    for size in range(HIGHEST + 1) if algorithm == "chacha20-poly1305" and not SMALL else EDGES:
         expected = sealed_with_aad(algorithm, size)
         assert aead.seal(nonce, b"text", oracle.AAD[:size]) == expected, size
         assert aead.open(nonce, expected, oracle.AAD[:size]) == b"text", size

@@ -8,6 +8,7 @@ import random
 import struct
 
 import pytest
+from effort import SMALL
 from oracle import CLAMP, PRIME, Tags
 
 import engine
@@ -38,6 +39,8 @@ RS = sorted(
     {0, 1, 2, 3, 4, 5, 8, 2**26, 2**44, 2**88, 1 << 104, CLAMP, CLAMP ^ 1, CLAMP >> 4 & CLAMP, 1 | 1 << 100}
     | {value & CLAMP for radix in (26, 44) for value in limbs_full(radix)}
 )
+#: Zero lands nowhere but on zero.
+LANDING_RS = RS[1 :: 3 if SMALL else 1]
 #: In blocks; on both sides of a turn of each kernel.
 LENGTHS = (1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 66, 127, 128, 129, 130, 191, 257)
 BLOCK_BIT = 2**128
@@ -78,7 +81,7 @@ def landings() -> list[tuple[int, int, bytes]]:
     """(r, target, message), found once; several lengths for each pair."""
     if not LANDINGS:
         draw = random.Random("sealane landings")
-        for r in RS[1:]:
+        for r in LANDING_RS:
             for target in ACCUMULATORS:
                 for blocks in draw.sample(LENGTHS, 2):
                     message = landing(r, target, blocks, draw)
@@ -89,9 +92,9 @@ def landings() -> list[tuple[int, int, bytes]]:
 
 def test_the_landings_are_many_and_right() -> None:
     found = landings()
-    assert len(found) > 3000
+    assert len(found) > (1000 if SMALL else 3000)
     assert {target for _, target, _ in found} >= set(ACCUMULATORS)
-    assert {r for r, _, _ in found} == set(RS[1:])
+    assert {r for r, _, _ in found} == set(LANDING_RS)
     for r, target, message in random.Random(1).sample(found, 200):
         assert Tags(key_of(r, S_ZERO), message).accumulators[-1] == target
 

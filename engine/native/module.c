@@ -49,8 +49,10 @@ static PyObject *aead_new(PyTypeObject *type, PyObject *args, PyObject *keywords
 static void key_holder_free(PyObject *self, uint8_t *key)
 {
     PyTypeObject *type = Py_TYPE(self);
-    if (key)
+    if (key) {
+        wipe(key, CHACHA20_KEY);
         secret_release(&key_pool, key);
+    }
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
@@ -484,8 +486,10 @@ static void poly1305_dealloc(PyObject *object)
 {
     struct poly1305_object *self = (struct poly1305_object *)object;
     PyTypeObject *type = Py_TYPE(object);
-    if (self->stream)
+    if (self->stream) {
+        poly1305_stream_wipe(self->stream);
         secret_release(&stream_pool, self->stream);
+    }
     if (self->lock)
         PyThread_free_lock(self->lock);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);

@@ -159,6 +159,7 @@ void poly1305_stream_init(struct poly1305_stream *stream, const struct kernel *k
 {
     stream->kernel = kernel;
     stream->used = 0;
+    stream->emptied = 0;
     memcpy(stream->key, key, POLY1305_KEY);
     poly1305_init(&stream->state, key);
 }
@@ -167,6 +168,7 @@ void poly1305_stream_write_large(struct poly1305_stream *stream, const uint8_t *
 {
     const struct kernel *kernel = stream->kernel;
     const size_t vector = kernel->poly1305_bytes ? kernel->poly1305_bytes : POLY1305_BLOCK;
+    stream->emptied = 1;
     if (stream->used) {
         /* As much as makes whole vectors, or all of the buffer where the write would not fit it. */
         const size_t odd = stream->used % vector;
@@ -195,6 +197,7 @@ static size_t settle(struct poly1305_stream *stream)
         poly1305_blocks(stream->kernel, &stream->state, stream->buffer, whole);
         memmove(stream->buffer, stream->buffer + whole, rest);
         stream->used = rest;
+        stream->emptied = 1;
     }
     return rest;
 }
@@ -203,7 +206,16 @@ void poly1305_stream_finish(struct poly1305_stream *stream, uint8_t tag[POLY1305
 {
     const size_t rest = settle(stream);
     poly1305_finish(stream->kernel, &stream->state, stream->buffer, rest, tag);
-    wipe(stream, sizeof *stream);
+    poly1305_stream_wipe(stream);
+}
+
+void poly1305_stream_wipe(struct poly1305_stream *stream)
+{
+    wipe(stream->buffer, stream->emptied ? sizeof stream->buffer : stream->used);
+    wipe(stream->key, sizeof stream->key);
+    poly1305_wipe(&stream->state);
+    stream->used = 0;
+    stream->emptied = 0;
 }
 
 void poly1305_stream_export(struct poly1305_stream *stream, uint8_t out[POLY1305_STATE])

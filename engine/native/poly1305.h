@@ -38,10 +38,11 @@ void poly1305_wipe(struct poly1305 *state);
 
 /* A computation over writes of any size. */
 struct poly1305_stream {
-    size_t used; /* bytes waiting in buffer */
+    size_t used;  /* bytes waiting in buffer */
     const struct kernel *kernel;
     uint8_t buffer[POLY1305_BUFFER];
     uint8_t key[POLY1305_KEY];
+    int emptied; /* whether the buffer has held more than what waits in it now */
     struct poly1305 state;
 };
 
@@ -55,7 +56,11 @@ static inline void poly1305_stream_write(struct poly1305_stream *stream, const u
 /* What a kernel's own write leaves to it: more than fits the buffer, or enough to be absorbed where it lies. */
 void poly1305_stream_write_large(struct poly1305_stream *stream, const uint8_t *in, size_t size);
 
+/* Writes the tag and forgets everything. */
 void poly1305_stream_finish(struct poly1305_stream *stream, uint8_t tag[POLY1305_TAG]);
+
+/* Forgets everything, as cheaply as what was used allows. */
+void poly1305_stream_wipe(struct poly1305_stream *stream);
 
 /* Version 1: version | key (32) | accumulator, little-endian and fully reduced (17) | pending length | pending (15, zero-padded).
    Any kernel on any architecture goes on from it. */

@@ -34,7 +34,6 @@ void *secret_take(struct secret_pool *pool)
 
 void secret_release(struct secret_pool *pool, void *slot)
 {
-    wipe(slot, pool->slot_size);
     memcpy(slot, &pool->free, sizeof(void *));
     pool->free = slot;
 }

@@ -12,6 +12,8 @@ struct secret_pool {
 
 /* A slot of zeros, or NULL where there is no memory. Memory is kept for the next slot, never given back. */
 void *secret_take(struct secret_pool *pool);
+
+/* The slot goes back: its owner has wiped it, since only that knows how much of it was used. */
 void secret_release(struct secret_pool *pool, void *slot);
 
 /* Fills from the operating system's generator, every time: nothing that a fork inherits decides what comes. 0, or -1 with errno. */

@@ -21,12 +21,13 @@ from starlette.routing import Match
 from service.errors import SealaneError
 from service.managed import Managed
 from service.problems import MEDIA_TYPE, Problem, from_error, malformed, method_not_allowed
-from service.routes import docs, keys, operations, tokens
+from service.routes import described_uploads, docs, keys, operations, tokens, uploads
 from service.routes.calls import MessageCall
 from service.routes.described import components, describe, live_examples, problem_responses
 from service.routes.macs import Mac, Verify
 from service.routes.messages import Open, Seal
 from service.routes.models import ProblemModel
+from service.routes.upload_fields import PARTIAL
 from service.runtime import Runtime
 from service.settings import Settings
 from service.setup import DEV_KEY, DEV_MAC_KEY
@@ -63,9 +64,11 @@ class Sealane(FastAPI):
         self.settings = settings
         self._metrics_folder = metrics_folder
         self._on_start = on_start
-        self._calls: dict[str, MessageCall[Any]] = {}
+        self._calls: dict[str, MessageCall[Any] | uploads.UploadCall] = {}
+        self._uploads: dict[str, uploads.UploadCall] = {}
         described = APIRouter()
         describe(described, self._calls)
+        described_uploads.describe_uploads(described, self._calls, self._uploads)
         for router in (described, keys.router, tokens.router, operations.engine_router, operations.router, docs.router):
             self.include_router(router)
         self.add_exception_handler(Problem, _on_problem)
@@ -84,6 +87,8 @@ class Sealane(FastAPI):
         runtime.core.follower.add_chore(runtime.report, always=True)
         await runtime.core.start()
         self._calls.update({call.action: call(runtime) for call in _MESSAGE_CALLS})
+        self._calls["mac-streams"] = uploads.Create(runtime)
+        self._uploads.update({method: call(runtime) for method, call in uploads.BY_METHOD.items()})
         runtime.ready = True
         if self._on_start is not None:
             self._on_start(runtime)
@@ -114,6 +119,11 @@ class Sealane(FastAPI):
                 call = self._calls.get(parts[4])
                 if call is not None:
                     return call(scope, receive, send, parts[3])
+        elif path.startswith(uploads.PREFIX):
+            upload_call = self._uploads.get(scope["method"])
+            name = path[len(uploads.PREFIX) :]
+            if upload_call is not None and name and "/" not in name:
+                return upload_call(scope, receive, send, name)
         return self._serve_managed(scope, receive, send)
 
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -150,7 +160,11 @@ class Sealane(FastAPI):
         if not allowed:
             await _nothing_here(scope, receive, send)
             return
-        await Response(status_code=204, headers={"allow": ", ".join(allowed)})(scope, receive, send)
+        headers = {"allow": ", ".join(allowed)}
+        if str(scope["path"]).endswith("/mac-streams"):
+            # So clients find out that uploads resume here.
+            headers["accept-patch"] = PARTIAL.decode()
+        await Response(status_code=204, headers=headers)(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document, message calls included. On a development server its examples work as they stand."""
@@ -159,6 +173,7 @@ class Sealane(FastAPI):
         schema = super().openapi()
         schemas = schema.setdefault("components", {}).setdefault("schemas", {})
         schemas.update(components())
+        schemas.update(described_uploads.components())
         schemas["ProblemModel"] = ProblemModel.model_json_schema()
         for unused in ("HTTPValidationError", "ValidationError"):
             schemas.pop(unused, None)

@@ -46,6 +46,7 @@ class CallRecord(msgspec.Struct, omit_defaults=True):
     items: int | None = None
     failed: int | None = None
     request_id: str | None = None
+    stream: str | None = None
 
 
 class AuditTrail:
@@ -119,6 +120,7 @@ class AuditTrail:
         items: int | None = None,
         failed: int | None = None,
         request_id: str | None = None,
+        stream: str | None = None,
     ) -> None:
         """Appends one call to the file; does nothing when none is set. AuditUnavailable: then do not answer the call.
 
@@ -127,7 +129,9 @@ class AuditTrail:
         if not self.records_calls:
             return
         at = datetime.now(UTC).isoformat(timespec="microseconds")
-        record = CallRecord(at, actor, action, key, version, outcome, bytes_in, bytes_out, items, failed, request_id)
+        record = CallRecord(
+            at, actor, action, key, version, outcome, bytes_in, bytes_out, items, failed, request_id, stream
+        )
         self._append(self._encode(record) + b"\n")
 
     async def sync(self) -> None:

@@ -1,4 +1,4 @@
-"""One worker's service without HTTP: storage, master key, keys, tokens and audit trail, wired together."""
+"""One worker's service without HTTP: storage, master key, keys, tokens, uploads and audit trail, wired together."""
 
 import asyncio
 
@@ -11,6 +11,7 @@ from service.master import MasterKey, load_master_key, service_key, wipe
 from service.settings import Settings
 from service.storage import Database
 from service.storage.schema import check_schema
+from service.uploads import Uploads
 
 
 class Core:
@@ -25,6 +26,7 @@ class Core:
         self.access = Access(database, self.follower, audit)
         leases = Leases(database, horizon=settings.max_staleness)
         self.keyring = Keyring(database, master, self.follower, audit, leases, deletion_delay=settings.deletion_delay)
+        self.uploads = Uploads(database, master, self.keyring, self.follower, settings)
         self.follower.add_chore(audit.follow_rotation, always=True)
 
     @classmethod
@@ -51,6 +53,7 @@ class Core:
         await self.follower.start()
 
     async def stop(self) -> None:
+        await self.uploads.stop()
         await self.follower.stop()
         await self.keyring.stop()
         self.audit.close()

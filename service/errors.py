@@ -97,6 +97,62 @@ class AuditUnavailable(SealaneError):
     title = "The audit trail can't be written, so nothing is served"
 
 
+class SpoolUnavailable(SealaneError):
+    """All that the spool may hold is taken, or its disk is full or fails."""
+
+    slug = "spool-unavailable"
+    title = "The spool for streams is full or can't be used"
+
+
+class UploadNotFound(SealaneError):
+    """There is no such upload, or the token may not use it: one answer for both."""
+
+    slug = "upload-not-found"
+    title = "There is no such upload"
+
+
+class UploadGone(SealaneError):
+    """It was there, and can't be gone on with: expired, or of an earlier life of the database."""
+
+    slug = "upload-gone"
+    title = "The upload can't be gone on with; begin a new one"
+
+
+class UploadConflict(SealaneError):
+    """What the request takes for the state of the upload is not so. `offset`: what it is, if that was asked."""
+
+    def __init__(self, detail: str = "", offset: int | None = None) -> None:
+        super().__init__(detail)
+        self.offset = offset
+
+
+class UploadOffset(UploadConflict):
+    slug = "upload-offset"
+    title = "The upload is at another offset"
+
+
+class UploadCompleted(UploadConflict):
+    slug = "upload-completed"
+    title = "The upload is complete already"
+
+
+class UploadSuperseded(UploadConflict):
+    slug = "upload-superseded"
+    title = "Another request took this upload over"
+
+
+class UploadLength(SealaneError):
+    """Offset and length of the upload disagree with each other or with what was said before."""
+
+    slug = "upload-length"
+    title = "The length of the upload is not what was said"
+
+
+class TooMany(SealaneError):
+    slug = "too-many"
+    title = "Too many requests"
+
+
 class TooLarge(SealaneError):
     slug = "too-large"
     title = "Too large"

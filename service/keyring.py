@@ -37,7 +37,7 @@ from service.keys import (
 )
 from service.leases import Leases
 from service.master import MasterKey, wipe
-from service.storage import Database, KeyRow, KeyVersionRow
+from service.storage import Database, KeyRow, KeyVersionRow, mac_streams
 
 __all__ = ["DEFAULT_TYPE", "KEY_TYPES", "Key", "KeyInfo", "KeyVersion", "Keyring", "Mac", "Verifier", "check_name"]
 
@@ -338,6 +338,8 @@ class Keyring:
                 version.wrapped = None
                 version.destroyed_at = now
                 version.revision = revision
+            # Their states hold one-time keys that were made from this key.
+            mac_streams.remove_of_key(session, name)
             self._record(session, revision, SYSTEM, "key.destroy", row, None)
             return [row], []
 

@@ -33,18 +33,24 @@ KINDS: dict[str, Kind] = {
     kind.slug: kind
     for kind in (
         Kind("malformed", 400, "Malformed input"),
+        Kind("upload-length", 400, "The length of the upload is not what was said"),
         Kind("wrong-key-type", 400, "A key of this type does not serve this purpose"),
         Kind("not-authenticated", 401, "A valid token is needed"),
         Kind("not-allowed", 403, "This token may not do that, or there is no such key"),
         Kind("not-found", 404, "There is nothing here"),
         Kind("key-not-found", 404, "There is no such key"),
         Kind("token-not-found", 404, "There is no such token"),
+        Kind("upload-not-found", 404, "There is no such upload"),
         Kind("method-not-allowed", 405, "This method is not allowed here"),
         Kind("body-too-slow", 408, "The body came too slowly"),
         Kind("key-exists", 409, "A key of this name exists already"),
         Kind("key-deleted", 409, "The key is scheduled for deletion"),
         Kind("limit-reached", 409, "The key version has sealed as many messages as it may; rotate the key"),
         Kind("conflict", 409, "The state of the resource does not allow this"),
+        Kind("upload-offset", 409, "The upload is at another offset"),
+        Kind("upload-completed", 409, "The upload is complete already"),
+        Kind("upload-superseded", 409, "Another request took this upload over"),
+        Kind("upload-gone", 410, "The upload can't be gone on with; begin a new one"),
         Kind("too-large", 413, "Too large"),
         Kind("batch-too-large", 413, "Too many items in one batch"),
         Kind("unsupported-media-type", 415, "This media type is not served here"),
@@ -54,11 +60,13 @@ KINDS: dict[str, Kind] = {
         Kind("not-ready", 503, "The service is not ready"),
         Kind("draining", 503, "The service is shutting down"),
         Kind("storage-unavailable", 503, "The storage is not available"),
+        Kind("spool-unavailable", 503, "The spool for streams is full or can't be used"),
         Kind("audit-unavailable", 503, "The audit trail can't be written, so nothing is served"),
     )
 }
 
-RETRY_AFTER = {"too-many": "1", "not-ready": "1", "draining": "1", "storage-unavailable": "1", "audit-unavailable": "5"}
+RETRY_AFTER = {"too-many": "1", "not-ready": "1", "draining": "1", "storage-unavailable": "1", "audit-unavailable": "5",
+               "spool-unavailable": "5"}  # fmt: skip
 
 
 class Problem(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import structlog
 
 from service.core import Core
 from service.settings import Settings
-from service.telemetry import Metrics
+from service.telemetry import OK, OUTCOME, Metrics
 from service.wire import Watch
 
 # Bytes of unfinished message bodies that a worker holds in memory; at least a few of the largest.
@@ -38,9 +39,11 @@ class Runtime:
     def open(cls, settings: Settings, metrics_folder: Path | None = None) -> Runtime:
         """As `Core.open`. Counters are shared with the other workers that are given the same folder."""
         core = Core.open(settings)
+        metrics = Metrics(metrics_folder)
+        core.uploads.observe = _checkpoints(metrics)
         return cls(
             core,
-            Metrics(metrics_folder),
+            metrics,
             Watch(settings.body_timeout, settings.body_min_rate, max(BODY_BUDGET, 4 * settings.max_message_bytes)),
         )
 
@@ -53,3 +56,14 @@ class Runtime:
         """Tell the metrics how the storage is; runs after each poll."""
         self.metrics.state("degraded", int(self.keyring.degraded))
         self.metrics.state("staleness_milliseconds", int(self.keyring.staleness_seconds * 1000))
+
+
+def _checkpoints(metrics: Metrics) -> Callable[[float, bool], None]:
+    """Counts what uploads write to the storage."""
+    counters = metrics.call("upload-checkpoint", "storage")
+
+    def observe(seconds: float, written: bool) -> None:
+        started = counters.start() - int(seconds * 1e9)
+        counters.finish(OK if written else OUTCOME["conflict"], started, 0, 0)
+
+    return observe

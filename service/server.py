@@ -124,6 +124,9 @@ def drain_on_signal(runtime: Runtime) -> None:
         def drain(number: int, frame: FrameType | None) -> None:
             again = runtime.draining
             runtime.drain()
+            if not again:
+                # Uploads resume elsewhere; they are written down now, and end before they would be cut.
+                loop.call_soon_threadsafe(runtime.core.uploads.drain, delay + runtime.settings.drain_timeout / 2)
             if not callable(before):
                 return
             if delay and not again:

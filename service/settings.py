@@ -40,6 +40,13 @@ class Settings(BaseSettings):
     audit_file: Path | None = Field(default=None, description="one JSON line per call is appended here")
     audit_sync: bool = Field(default=False, description="a call is answered only once its line is on disk (fdatasync)")
 
+    # MACs over uploads that pause and resume
+    upload_lifetime: Seconds = Field(default=86400, description="from an upload's creation until it can't be resumed")
+    upload_retention: Seconds = Field(default=3600, description="how long the result of a complete upload is told")
+    upload_checkpoint_bytes: int = Field(default=2**20, ge=1, description="after so many bytes the state is stored")
+    upload_checkpoint_seconds: Seconds = Field(default=5, description="or after so long, if bytes came")
+    max_uploads: int = Field(default=10_000, ge=1, description="uploads that may be open at once in all")
+
     # Server
     host: str = "127.0.0.1"
     port: int = Field(default=8417, ge=0, le=65535)

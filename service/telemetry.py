@@ -16,8 +16,9 @@ import sys
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
+from operator import add
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,12 @@ from service.problems import KINDS
 # Operation and form of every call that is counted by itself; what has no body of messages is "json".
 CALLS: Final = (
     *((operation, form) for operation in ("seal", "open", "mac", "verify") for form in ("raw", "json", "batch")),
-    *((operation, "raw") for operation in ("seal-stream", "open-stream", "mac-stream", "verify-stream")),
+    *((operation, "raw") for operation in (
+        "seal-stream", "open-stream", "mac-stream", "verify-stream", "mac-stream-create", "mac-stream-ask",
+        "mac-stream-abandon",
+    )),
+    # What uploads write to the storage on their way.
+    ("upload-checkpoint", "storage"),
     *(
         (operation, "json")
         for operation in (
@@ -57,10 +63,11 @@ _ITEMS: Final = _OUTCOMES + len(OUTCOMES)
 _BLOCK: Final = _ITEMS + len(OUTCOMES)
 
 # States of a worker, after the blocks: name, help, and whether a scrape adds them up or takes the largest.
-STATES: Final = (
+STATES: Final[tuple[tuple[str, str, Callable[[int, int], int]], ...]] = (
     ("degraded", "1 while a worker serves from what it had loaded because the storage is away", max),
     ("staleness_milliseconds", "Age of the oldest picture of keys and tokens that a worker serves from", max),
     ("draining", "1 while a worker finishes what it has before it ends", max),
+    ("spool_bytes", "Bytes that streams hold reserved in the spool", add),
 )
 _STATES_AT: Final = len(CALLS) * _BLOCK
 _SIZE: Final = _STATES_AT + len(STATES)

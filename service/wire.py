@@ -43,7 +43,17 @@ _PREFIX: Final = secrets.token_hex(8)
 _COUNTER: Final = itertools.count(1)
 # Sent twice, these would leave it to chance which one counts.
 _ONCE: Final = frozenset(
-    (b"authorization", b"content-type", b"content-length", b"content-encoding", b"sealane-aad", b"sealane-mac")
+    (
+        b"authorization",
+        b"content-type",
+        b"content-length",
+        b"content-encoding",
+        b"sealane-aad",
+        b"sealane-mac",
+        b"upload-offset",
+        b"upload-complete",
+        b"upload-length",
+    )
 )
 
 
@@ -182,8 +192,11 @@ class Watch:
 
 
 class _Connection(Protocol):
+    client: object
+
     def head_awaited(self) -> object | None: ...
     def end_slow_head(self) -> None: ...
+    def break_off(self) -> None: ...
 
 
 class HeadWatch:
@@ -215,6 +228,16 @@ class HeadWatch:
                 awaited[connection] = (phase, since)
         self._awaited = awaited
 
+    def break_off(self, scope: Scope) -> bool:
+        """Drop the connection that a request came on, with whatever waits in it. False if it is not one of ours."""
+        client = scope.get("client")
+        for connection in tuple(self.connections) if client is not None else ():
+            # The server puts the connection's own object into the scope.
+            if connection.client is client:
+                connection.break_off()
+                return True
+        return False
+
 
 # One per worker process, as there is one server in it.
 HEADS: Final = HeadWatch()
@@ -223,12 +246,13 @@ HEADS: Final = HeadWatch()
 class Body:
     """The body of one request, read once: whole, or chunk by chunk. `size` is what has come so far."""
 
-    __slots__ = ("_headers", "_receive", "_watch", "complete", "size", "touched")
+    __slots__ = ("_headers", "_progress", "_receive", "_watch", "complete", "size", "touched")
 
     def __init__(self, receive: Receive, headers: Headers, watch: Watch) -> None:
         self._receive = receive
         self._headers = headers
         self._watch = watch
+        self._progress: _Progress | None = None
         self.size = 0
         self.complete = False
         self.touched = False
@@ -280,6 +304,24 @@ class Body:
             if not message.get("more_body", False):
                 self.complete = True
                 return
+
+    async def piece(self) -> bytes | None:
+        """The next piece as it comes, which may be empty; None after the last. For one task only."""
+        if self.complete:
+            return None
+        if self._progress is None:
+            declared_length(self._headers)
+            self._progress = _Progress(asyncio.current_task())
+            self.touched = True
+        message = await self._watch.chunk(self._receive, self._progress)
+        self.size = self._progress.received
+        self.complete = not message.get("more_body", False)
+        return message.get("body", b"")  # type: ignore[no-any-return]
+
+    async def gone(self) -> None:
+        """Returns when the client has gone away, or has its whole answer. For use once the body is complete."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
 
     def abandoned(self) -> bool:
         """Whether so much of the body may be on its way that the connection should not carry another request."""

@@ -1,13 +1,23 @@
 """Keys, tokens and the audit trail at rest: SQLAlchemy over SQLite or PostgreSQL. Knows nothing of HTTP."""
 
 from service.storage.database import Database
-from service.storage.models import AuditRow, KeyRow, KeyVersionRow, MasterKeyRow, ServiceKeyRow, StateRow, TokenRow
+from service.storage.models import (
+    AuditRow,
+    KeyRow,
+    KeyVersionRow,
+    MacStreamRow,
+    MasterKeyRow,
+    ServiceKeyRow,
+    StateRow,
+    TokenRow,
+)
 
 __all__ = [
     "AuditRow",
     "Database",
     "KeyRow",
     "KeyVersionRow",
+    "MacStreamRow",
     "MasterKeyRow",
     "ServiceKeyRow",
     "StateRow",

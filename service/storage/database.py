@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, create_engine, event, select, update
+from sqlalchemy import Connection, create_engine, event, select, text, update
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -22,6 +22,7 @@ from service.storage.models import StateRow
 T = TypeVar("T")
 
 _WRITE: Final = "sealane_write"
+_DURABLE: Final = "sealane_durable"
 _THREADS: Final = 4
 
 # FULL: a key that was handed out must survive a power cut, or what it sealed is lost. secure_delete: destroyed key
@@ -76,12 +77,16 @@ class Database:
             yield session
 
     @contextmanager
-    def write(self) -> Iterator[Session]:
+    def write(self, *, durable: bool = True) -> Iterator[Session]:
         """A transaction, committed at the end and undone as a whole by any exception.
 
+        Not `durable`: it need not be on disk when this returns. It survives the end of this process, but a power cut
+        may undo it; later durable ones never survive without it.
         StorageUnavailable if the database fails. IntegrityError is let through: it is an answer, not a fault.
         """
-        with self._session(write=True) as session:
+        with self._session(write=True, durable=durable) as session:
+            if not durable and not self.is_sqlite:
+                session.execute(text("SET LOCAL synchronous_commit TO OFF"))
             yield session
 
     @contextmanager
@@ -129,10 +134,10 @@ class Database:
             raise unavailable(error) from None
 
     @contextmanager
-    def _session(self, *, write: bool) -> Iterator[Session]:
+    def _session(self, *, write: bool, durable: bool = True) -> Iterator[Session]:
         with self.translated():
             self._check_file()
-            connection = self._engine.connect().execution_options(**{_WRITE: write})
+            connection = self._engine.connect().execution_options(**{_WRITE: write, _DURABLE: durable})
             with connection, Session(connection, expire_on_commit=False) as session, session.begin():
                 yield session
                 # Flushed here, so that a fault on the way is told from one while committing.
@@ -203,4 +208,9 @@ def _configure_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) ->
 def _begin_sqlite(connection: Connection) -> None:
     # IMMEDIATE: a writer waits for its turn at the start instead of failing in the middle.
     options: dict[str, Any] = dict(connection.get_execution_options())
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get(_WRITE) else "BEGIN")
+    if options.get(_WRITE):
+        # With a write-ahead log, NORMAL leaves the syncing to the next durable commit.
+        connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if options.get(_DURABLE, True) else 'NORMAL'}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    else:
+        connection.exec_driver_sql("BEGIN")

@@ -3,7 +3,18 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, DateTime, Dialect, ForeignKey, Integer, LargeBinary, String, TypeDecorator
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    String,
+    TypeDecorator,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -87,6 +98,29 @@ class KeyVersionRow(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     destroyed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     revision: Mapped[int] = mapped_column(BigInteger, index=True)
+
+
+class MacStreamRow(Base):
+    """A MAC over an upload. While the upload is open it has a wrapped `state`, at `position` bytes; once it is
+    complete, a wrapped `result` instead: never both. `claim` names the request that may change the row now.
+    `origin` tells in which life of the database it was made; see `service.storage.mac_streams`."""
+
+    __tablename__ = "mac_streams"
+
+    id: Mapped[str] = mapped_column(String(26), primary_key=True)
+    key_name: Mapped[str] = mapped_column(ForeignKey("keys.name"), index=True)
+    key_uid: Mapped[str] = mapped_column(String(32))
+    key_version: Mapped[int] = mapped_column(BigInteger)
+    verifies: Mapped[bool] = mapped_column(Boolean)
+    position: Mapped[int] = mapped_column(BigInteger)
+    length: Mapped[int | None] = mapped_column(BigInteger)
+    claim: Mapped[bytes | None] = mapped_column(LargeBinary(16))
+    origin: Mapped[str] = mapped_column(String(128))
+    master_key_id: Mapped[int] = mapped_column(ForeignKey("master_keys.id"))
+    state: Mapped[bytes | None] = mapped_column(LargeBinary)
+    result: Mapped[bytes | None] = mapped_column(LargeBinary)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    expires_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
 
 
 class TokenRow(Base):

@@ -43,6 +43,13 @@ def main() -> None:
     for size in (1, 16, 64, 1000, 16384, 200_000):
         mac = engine.Poly1305(bytes(32))
         results[f"update, {size} bytes"] = per_call(size, mac.update, bytearray(size))
+    aead, nonce = engine.Aead(bytes(32), "chacha20-poly1305"), bytes(12)
+    for chunks in (1, 4, 16):
+        text = bytes(chunks * 16384)
+        sealed = aead.seal_chunks(nonce, 0, text)
+        results[f"seal_chunks, {chunks}"] = per_call(len(text), aead.seal_chunks, nonce, 0, text)
+        results[f"open_chunks, {chunks}"] = per_call(len(text), aead.open_chunks, nonce, 0, sealed)
+        results[f"verify_chunks, {chunks}"] = per_call(len(text), aead.verify_chunks, nonce, 0, sealed)
     json.dump(results, sys.stdout)
 
 

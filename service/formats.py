@@ -22,6 +22,10 @@ HEADER_SIZE: Final = 8
 TAG_SIZE: Final = 16
 MAC_NONCE_SIZE: Final = 24
 MAC_SIZE: Final = HEADER_SIZE + MAC_NONCE_SIZE + TAG_SIZE
+# A stream begins with a header, salt (24) and commitment (32); the shortest one seals nothing, in one chunk.
+STREAM_ALGORITHM: Final = "chacha20-poly1305"
+STREAM_HEAD_SIZE: Final = HEADER_SIZE + 24 + 32
+STREAM_LEAST_SIZE: Final = STREAM_HEAD_SIZE + TAG_SIZE
 NONCE_SIZE: Final[dict[str, int]] = {"chacha20-poly1305": 12, "xchacha20-poly1305": 24}
 MESSAGE_OVERHEAD: Final[dict[str, int]] = {name: HEADER_SIZE + size + TAG_SIZE for name, size in NONCE_SIZE.items()}
 MAX_VERSION: Final = 2**32 - 1
@@ -29,7 +33,7 @@ MAX_VERSION: Final = 2**32 - 1
 # Which algorithms a format may carry.
 _FORMAT_ALGORITHMS: Final[dict[int, frozenset[int]]] = {
     FORMAT_MESSAGE: frozenset({1, 2}),
-    FORMAT_STREAM: frozenset({1, 2}),
+    FORMAT_STREAM: frozenset({1}),
     FORMAT_MAC: frozenset({3}),
 }
 _HEADER: Final = struct.Struct(">BBHI")
@@ -83,6 +87,14 @@ def parse_sealed(message: BytesLike) -> Header:
     least = MESSAGE_OVERHEAD[ALGORITHM_NAMES[parsed.algorithm]]
     if memoryview(message).nbytes < least:
         raise Malformed(f"wanted a sealed message, which is at least {least} bytes for its algorithm")
+    return parsed
+
+
+def parse_stream(head: BytesLike) -> Header:
+    """The header of a sealed stream. Malformed if it is another format."""
+    parsed = parse_header(head)
+    if parsed.format != FORMAT_STREAM:
+        raise Malformed("wanted a sealed stream (format 2)")
     return parsed
 
 

@@ -1,28 +1,33 @@
 """A key as a worker holds it: versions that unwrap when first used, and what can be done with them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from os import urandom
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias, TypeVar
 
 import engine
 from service.errors import DoesNotOpen, KeyDeleted, SealaneError, WrongKeyType
 from service.formats import (
     FORMAT_MAC,
     FORMAT_MESSAGE,
+    FORMAT_STREAM,
     HEADER_SIZE,
     MAC_NONCE_SIZE,
+    MAC_SIZE,
+    STREAM_ALGORITHM,
     BytesLike,
     header,
     parse_header,
     parse_mac,
     parse_sealed,
+    parse_stream,
 )
 from service.leases import Lease
 from service.master import MasterKey, Purpose, wipe
 
 Plaintext: TypeAlias = BytesLike | list[bytes]
+T = TypeVar("T")
 
 MAC_TYPE: Final = "poly1305-xchacha20"
 DEFAULT_TYPE: Final = "xchacha20-poly1305"
@@ -195,6 +200,35 @@ class Key:
                 results.append(error)
         return results
 
+    def seal_stream(self, aad: BytesLike = b"") -> tuple[bytes, engine.ChunkedSealer, int]:
+        """What a sealed stream begins with (64 bytes), the sealer of the rest, and the key version. Keys of either
+        sealing type do, since each stream has a key of its own, derived. WrongKeyType, KeyDeleted."""
+        version = self._sealing or self._current(seals=True)
+        prefix = header(FORMAT_STREAM, STREAM_ALGORITHM, version.version)
+        with version.secret() as secret:
+            sealer = engine.ChunkedSealer(secret, prefix + aad)
+        return prefix + sealer.header, sealer, version.version
+
+    def open_stream(self, head: bytes, aad: BytesLike = b"") -> tuple[engine.ChunkedOpener, int]:
+        """The opener of what follows `head`, a stream's first 64 bytes, and the key version. Errors as of `open`."""
+        return self._incoming(engine.ChunkedOpener, head, aad)
+
+    def verify_stream(self, head: bytes, aad: BytesLike = b"") -> tuple[engine.ChunkedVerifier, int]:
+        """As `open_stream`, for a pass that only verifies."""
+        return self._incoming(engine.ChunkedVerifier, head, aad)
+
+    def _incoming(self, kind: Callable[..., T], head: bytes, aad: BytesLike) -> tuple[T, int]:
+        self._current(seals=True)
+        version = self.versions.get(parse_stream(head).version)
+        if version is None:
+            raise DoesNotOpen
+        prefix = head[:HEADER_SIZE]
+        try:
+            with version.secret() as secret:
+                return kind(secret, head[HEADER_SIZE:], prefix + aad), version.version
+        except engine.InvalidTag:
+            raise DoesNotOpen from None
+
     def may_be_newer(self, message: BytesLike) -> bool:
         """Whether a message or MAC that did not open names a version that a refresh might bring: one above all that
         are known here. Then `key = await keyring.newer(key)` and try once more."""
@@ -251,15 +285,30 @@ class Mac:
         """The 48 bytes: header, nonce, tag."""
         return self._prefix + self._poly.digest()
 
+    def export_state(self) -> bytes:
+        """Where it stands (98 bytes), for `from_state`. It holds the one-time key: to be kept wrapped, and never to
+        be gone on from twice. ValueError once it is finished."""
+        return self._prefix + self._poly.export_state()
+
+    @classmethod
+    def from_state(cls, state: BytesLike) -> Self:
+        """Goes on from where `export_state` was called; needs no key."""
+        mac = cls.__new__(cls)
+        mac._prefix = bytes(state[:_BODY_AT])
+        mac.version = parse_header(mac._prefix).version
+        mac._poly = engine.Poly1305.from_state(state[_BODY_AT:])
+        return mac
+
 
 class Verifier:
     """A check of a MAC, over data fed in pieces of any size. `version` is None if it is not known."""
 
-    __slots__ = ("_poly", "_tag", "version")
+    __slots__ = ("_mac", "_poly", "_tag", "version")
 
     def __init__(self, version: KeyVersion | None, mac: BytesLike) -> None:
         self._poly: engine.Poly1305 | None = None
-        self._tag = bytes(mac[_BODY_AT:])
+        self._mac = bytes(mac)
+        self._tag = self._mac[_BODY_AT:]
         self.version = None if version is None else version.version
         if version is not None:
             self._poly = (version.mac_key or version.load_mac_key()).start(mac[HEADER_SIZE:_BODY_AT])
@@ -278,3 +327,16 @@ class Verifier:
         except engine.InvalidTag:
             return False
         return True
+
+    def export_state(self) -> bytes:
+        """Where it stands (114 bytes, or 48 if it can only say no), for `from_state`; it holds the one-time key."""
+        return self._mac + (self._poly.export_state() if self._poly is not None else b"")
+
+    @classmethod
+    def from_state(cls, state: BytesLike) -> Self:
+        """Goes on from where `export_state` was called; needs no key."""
+        verifier = cls(None, state[:MAC_SIZE])
+        if len(state) > MAC_SIZE:
+            verifier.version = parse_header(state).version
+            verifier._poly = engine.Poly1305.from_state(state[MAC_SIZE:])
+        return verifier

@@ -64,6 +64,10 @@ class _Swept:
         self.transport.write(_BAD_REQUEST)
         self.transport.close()
 
+    def break_off(self) -> None:
+        """Drop the connection now: the client learns that its answer is not whole, even if it does not read."""
+        self.transport.abort()
+
     def end_slow_head(self) -> None:
         """Close; with an answer if the client had begun to ask."""
         if self.transport.is_closing():

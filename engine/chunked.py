@@ -126,8 +126,7 @@ class ChunkedSealer:
 
     def _seal(self, pieces: list[memoryview], count: int, *, last: bool) -> bytes:
         self._usable = False  # for good, should anything below be interrupted: a nonce may have been used
-        before = [memoryview(self._pending)[: self._fill]] if self._fill else []
-        sealed = self._aead.seal_chunks(self._base_nonce, self._index, [*before, *pieces], last)
+        sealed = self._aead.seal_chunks(self._base_nonce, self._index, _after(self._pending, self._fill, pieces), last)
         self._index += count
         self._fill = 0
         self._usable = True
@@ -195,8 +194,7 @@ class _Incoming:
         self._invalid = True  # for good, unless all goes well
         if self._index + count + (not last) > MAX_CHUNKS:
             raise InvalidTag("the stream is longer than any may be")
-        before = [memoryview(self._pending)[: self._fill]] if self._fill else []
-        result = work(self._base_nonce, self._index, [*before, *pieces], last)
+        result = work(self._base_nonce, self._index, _after(self._pending, self._fill, pieces), last)
         self._index += count
         self._fill = 0
         self._invalid = False
@@ -280,6 +278,8 @@ def _derived(key: Buffer, salt: bytes, context: Buffer) -> tuple[Aead, bytes, by
 
 
 def _views(name: str, data: Buffers) -> tuple[list[memoryview], int]:
+    if type(data) is bytes:  # the common case, without the checks that others need
+        return [memoryview(data)], len(data)
     if isinstance(data, list):
         views = [arguments.buffer(f"{name} piece", piece) for piece in data]
         return views, sum(view.nbytes for view in views)
@@ -296,6 +296,12 @@ def _split(pieces: list[memoryview], size: int) -> tuple[list[memoryview], list[
         before.append(piece)
         size -= piece.nbytes
     return before, []
+
+
+def _after(pending: bytearray, fill: int, pieces: list[memoryview]) -> Buffers:
+    if fill:
+        return [memoryview(pending)[:fill], *pieces]
+    return pieces[0] if len(pieces) == 1 else pieces
 
 
 def _wipe(buffer: bytearray) -> None:

@@ -59,4 +59,13 @@ ALWAYS_INLINE void wipe(void *p, size_t size)
     __asm__ volatile("" : : "r"(p) : "memory");
 }
 
+/* Marks the one bit of a secret computation that everyone may know, such as whether a tag was right. Does nothing but in the build whose
+   secrets are watched (tests/native/constant_time.c). */
+#ifdef SEALANE_WATCH_SECRETS
+#include <valgrind/memcheck.h>
+#define PUBLIC(bit) (void)VALGRIND_MAKE_MEM_DEFINED(&(bit), sizeof(bit))
+#else
+#define PUBLIC(bit) (void)0
+#endif
+
 #endif

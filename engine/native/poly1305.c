@@ -239,7 +239,11 @@ int poly1305_stream_import(struct poly1305_stream *stream, const struct kernel *
 {
     const uint64_t low = load64_le(in + 33), middle = load64_le(in + 41), top = in[49];
     const size_t rest = in[50];
-    const int reduced = top < 3 || (top == 3 && (middle != UINT64_MAX || low < UINT64_MAX - 4));
+    /* Without a branch on the accumulator: 5 more stays below 2^130 exactly where it is below p. */
+    uint64_t h[3] = {low, middle, top};
+    add(h, 5);
+    int reduced = h[2] < 4;
+    PUBLIC(reduced);
     if (in[0] != 1 || rest >= POLY1305_BLOCK || !reduced)
         return -1;
     for (size_t i = rest; i < POLY1305_BLOCK - 1; i++)

@@ -1,27 +1,23 @@
-"""Fresh storage for each test: SQLite always, and PostgreSQL too when SEALANE_TEST_POSTGRES_URL names a server
-(a database on it whose user may create others)."""
+"""The storages that the service's tests run on: SQLite always, and PostgreSQL where SEALANE_TEST_POSTGRES_URL names a
+database whose user may create others, or its server programs are installed: then a cluster is made for the tests."""
 
-import asyncio
+from __future__ import annotations
+
 import os
 import shutil
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from postgres_cluster import VARIABLE, cluster, find_programs
 from pydantic import SecretStr
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
-from service.core import Core
 from service.settings import Settings
 from service.setup import initialise
-
-POSTGRES = os.environ.get("SEALANE_TEST_POSTGRES_URL")
-Workers = Callable[..., AbstractAsyncContextManager[list[Core]]]
 
 
 class Sqlite:
@@ -34,8 +30,11 @@ class Sqlite:
         self.settings = _settings(f"sqlite:///{folder / 'sealane.db'}", folder / "master.key")
         initialise(self.settings)
 
+    def empty_url(self, folder: Path) -> str:
+        return f"sqlite:///{folder / 'sealane.db'}"
+
     def empty(self, folder: Path) -> Settings:
-        return _settings(f"sqlite:///{folder / 'sealane.db'}", folder / "master.key")
+        return _settings(self.empty_url(folder), folder / "master.key")
 
     def fresh(self, folder: Path) -> Settings:
         for name in ("sealane.db", "master.key"):
@@ -61,11 +60,16 @@ class Postgres:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.url = make_url(str(POSTGRES)).set(drivername="postgresql+psycopg")
+        self._stack = ExitStack()
+        url = os.environ.get(VARIABLE) or self._stack.enter_context(cluster()).url
+        self.url = make_url(url).set(drivername="postgresql+psycopg")
         self.admin = create_engine(self.url, isolation_level="AUTOCOMMIT")
         self.made: list[str] = []
         self.settings = _settings(self._create(), folder / "master.key")
         initialise(self.settings)
+
+    def empty_url(self, folder: Path) -> str:
+        return self._create()
 
     def empty(self, folder: Path) -> Settings:
         return _settings(self._create(), folder / "master.key")
@@ -87,6 +91,7 @@ class Postgres:
         for name in self.made:
             self._run(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
         self.admin.dispose()
+        self._stack.close()
 
     def _create(self, template: str = "template1") -> str:
         name = f"sealane_test_{uuid4().hex[:12]}"
@@ -100,60 +105,19 @@ class Postgres:
 
 
 Backend = Sqlite | Postgres
-_BACKENDS: list[Any] = [Sqlite]
-if POSTGRES is not None:
-    _BACKENDS.append(pytest.param(Postgres, marks=pytest.mark.postgres))
-
-
-def pytest_report_header() -> str:
-    return "storage: SQLite" + (
-        " and PostgreSQL" if POSTGRES else "; PostgreSQL too if SEALANE_TEST_POSTGRES_URL is set"
-    )
-
-
-@pytest.fixture(scope="session", params=_BACKENDS)
-def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
-    made: Backend = request.param(tmp_path_factory.mktemp("initialised"))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def until() -> Callable[..., Awaitable[None]]:
-    """`await until(condition, seconds)`: fails if that takes longer."""
-
-    async def wait(condition: Callable[[], bool], seconds: float = 5) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.01)
-
-    return wait
-
-
-@pytest.fixture
-def settings(backend: Backend, tmp_path: Path) -> Settings:
-    """Of an installation that was initialised and is empty."""
-    return backend.fresh(tmp_path)
-
-
-@pytest.fixture
-def workers(settings: Settings) -> Workers:
-    """`async with workers(2) as (one, two)`: that many workers on one storage, each with its own memory."""
-
-    @asynccontextmanager
-    async def serving(count: int = 1, **changes: object) -> AsyncIterator[list[Core]]:
-        cores = [Core.open(settings.model_copy(update=changes)) for _ in range(count)]
-        try:
-            for core in cores:
-                await core.start()
-            yield cores
-        finally:
-            for core in cores:
-                await core.stop()
-
-    return serving
 
 
 def _settings(url: str, master_key: Path) -> Settings:
     return Settings(database_url=SecretStr(url), master_key_file=master_key)
+
+
+def _parameters() -> list[Any]:
+    if os.environ.get(VARIABLE) or find_programs() is not None:
+        return [Sqlite, pytest.param(Postgres, marks=pytest.mark.postgres)]
+    if os.environ.get("CI", "").lower() in ("1", "true"):
+        raise RuntimeError(f"in CI the tests run on PostgreSQL too: apt-get install postgresql, or set {VARIABLE}")
+    missing = pytest.mark.skip(f"PostgreSQL's server programs are not installed, and {VARIABLE} is not set")
+    return [Sqlite, pytest.param(Postgres, marks=[pytest.mark.postgres, missing])]
+
+
+PARAMETERS = _parameters()

@@ -31,11 +31,11 @@ static inline void input_bytes(struct input *input, uint8_t *out, size_t size)
         out[i] = (uint8_t)input_number(input, 1);
 }
 
-/* A size that is small three times out of four, so that runs are fast, and up to `most` otherwise. */
+/* A size that is small seven times out of eight, so that runs are fast, and up to `most` otherwise. */
 static inline size_t input_size(struct input *input, size_t most)
 {
-    const uint32_t kind = input_number(input, 1), size = input_number(input, kind % 4 ? 2 : 3);
-    const size_t limit = kind % 4 && most > 2100 ? 2100 : most;
+    const uint32_t kind = input_number(input, 1), size = input_number(input, kind % 8 ? 2 : 3);
+    const size_t limit = kind % 8 && most > 2100 ? 2100 : most;
     return size % (limit + 1);
 }
 

@@ -7,12 +7,11 @@ the same in `vx`, the z13's kernel, and `vxe`.
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+from guest import provision
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "deploy" / "cross"))
-import provision
 
 LOOPS = [  # kernel, its architecture flags, function, bytes of one turn of its longest loop
     ("vx", "-mcpu=z13", "chacha20_columns", 256),

@@ -21,7 +21,7 @@ from starlette.routing import Match
 from service.errors import SealaneError
 from service.managed import Managed
 from service.problems import MEDIA_TYPE, Problem, from_error, malformed, method_not_allowed
-from service.routes import described_uploads, docs, keys, operations, tokens, uploads
+from service.routes import described_streams, described_uploads, docs, keys, operations, streams, tokens, uploads
 from service.routes.calls import MessageCall
 from service.routes.described import components, describe, live_examples, problem_responses
 from service.routes.macs import Mac, Verify
@@ -36,6 +36,7 @@ from service.wire import HEADS, Receive, Scope, Send
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _MESSAGE_CALLS: tuple[type[MessageCall[Any]], ...] = (Seal, Open, Mac, Verify)
+_STREAM_CALLS: tuple[type[streams.StreamCall], ...] = (streams.SealStream, streams.OpenStream)
 # Validation messages of pydantic that consist of the rule alone.
 _RULES = {
     "missing", "string_type", "string_too_short", "string_too_long", "string_pattern_mismatch", "int_type",
@@ -64,10 +65,11 @@ class Sealane(FastAPI):
         self.settings = settings
         self._metrics_folder = metrics_folder
         self._on_start = on_start
-        self._calls: dict[str, MessageCall[Any] | uploads.UploadCall] = {}
+        self._calls: dict[str, MessageCall[Any] | streams.StreamCall | uploads.UploadCall] = {}
         self._uploads: dict[str, uploads.UploadCall] = {}
         described = APIRouter()
         describe(described, self._calls)
+        described_streams.describe_streams(described, self._calls)
         described_uploads.describe_uploads(described, self._calls, self._uploads)
         for router in (described, keys.router, tokens.router, operations.engine_router, operations.router, docs.router):
             self.include_router(router)
@@ -80,6 +82,7 @@ class Sealane(FastAPI):
     def open(self) -> None:
         """Make the runtime; blocks. As `Core.open`."""
         self.runtime = Runtime.open(self.settings, self._metrics_folder)
+        self.runtime.spool.open()
 
     async def start(self) -> None:
         """Begin to serve message calls."""
@@ -87,6 +90,7 @@ class Sealane(FastAPI):
         runtime.core.follower.add_chore(runtime.report, always=True)
         await runtime.core.start()
         self._calls.update({call.action: call(runtime) for call in _MESSAGE_CALLS})
+        self._calls.update({call.operation: call(runtime) for call in _STREAM_CALLS})
         self._calls["mac-streams"] = uploads.Create(runtime)
         self._uploads.update({method: call(runtime) for method, call in uploads.BY_METHOD.items()})
         runtime.ready = True
@@ -96,6 +100,7 @@ class Sealane(FastAPI):
     async def stop(self) -> None:
         self.runtime.ready = False
         await self.runtime.core.stop()
+        await asyncio.to_thread(self.runtime.spool.close)
         self.runtime.metrics.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

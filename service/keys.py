@@ -227,7 +227,8 @@ class Key:
             with version.secret() as secret:
                 return kind(secret, head[HEADER_SIZE:], prefix + aad), version.version
         except engine.InvalidTag:
-            raise DoesNotOpen from None
+            pass  # not kept as a context either, with the frames that it came through
+        raise DoesNotOpen
 
     def may_be_newer(self, message: BytesLike) -> bool:
         """Whether a message or MAC that did not open names a version that a refresh might bring: one above all that

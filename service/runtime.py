@@ -10,6 +10,7 @@ import structlog
 
 from service.core import Core
 from service.settings import Settings
+from service.spool import Spool
 from service.telemetry import OK, OUTCOME, Metrics
 from service.wire import Watch
 
@@ -31,6 +32,8 @@ class Runtime:
         self.keyring = core.keyring
         self.metrics = metrics
         self.watch = watch
+        settings = self.settings
+        self.spool = Spool(settings.spool_folder, settings.spool_stream_bytes, settings.spool_total_bytes)
         self.ready = False
         self.draining = False
         self.log: Any = structlog.get_logger("sealane")
@@ -53,7 +56,8 @@ class Runtime:
         self.metrics.state("draining", 1)
 
     async def report(self) -> None:
-        """Tell the metrics how the storage is; runs after each poll."""
+        """Tell the metrics how storage and spool are; runs after each poll."""
+        self.metrics.state("spool_bytes", self.spool.reserved)
         self.metrics.state("degraded", int(self.keyring.degraded))
         self.metrics.state("staleness_milliseconds", int(self.keyring.staleness_seconds * 1000))
 

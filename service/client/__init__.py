@@ -3,6 +3,10 @@
     with Client("http://127.0.0.1:8417", token) as client:
         sealed = client.seal("demo", b"attack at dawn", aad=b"order 66")
         opened = client.open("demo", sealed.message, aad=b"order 66")
+        with open("big", "rb") as file, client.seal_stream("demo", file) as stream:
+            for piece in stream:
+                ...
+        mac = client.mac_upload("demo-mac", open("big", "rb"))  # goes on by itself after a broken connection
 
 Every error answer of the service is raised as a `ServiceError` or one of its subclasses, and a service that can't be
 reached as an `httpx.TransportError`.
@@ -23,10 +27,12 @@ from service.client.errors import (
     WrongKeyType,
 )
 from service.client.results import EngineInfo, Grant, Key, KeyVersion, Mac, NewToken, Opened, Sealed, Token
+from service.client.streams import AsyncStream, Stream
 from service.client.sync import Client
 
 __all__ = [
     "AsyncClient",
+    "AsyncStream",
     "Client",
     "DoesNotOpen",
     "EngineInfo",
@@ -45,6 +51,7 @@ __all__ = [
     "Opened",
     "Sealed",
     "ServiceError",
+    "Stream",
     "Token",
     "TooLarge",
     "WrongKeyType",

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import datetime
 from types import TracebackType
-from typing import IO, Any, Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import httpx
+from tenacity import AsyncRetrying
 
 from service.client import calls
-from service.client.calls import AsyncData, BytesLike, Call, Item
+from service.client.calls import Call, Item
+from service.client.data import AsyncData, BytesLike, async_pieces, size_of
 from service.client.errors import ServiceError
 from service.client.results import EngineInfo, Grant, Key, Mac, NewToken, Opened, Sealed, Token
+from service.client.streams import AsyncStream
 from service.client.sync import PAGE, TIMEOUT
+from service.client.uploads import PATIENCE, Upload
 
 T = TypeVar("T")
-
-_CHUNK = 256 << 10  # bytes read from a file in one go, in a thread
 
 
 class AsyncClient:
@@ -58,13 +59,77 @@ class AsyncClient:
         """Open a sealed message. DoesNotOpen if key, AAD or message are not the ones that were sealed."""
         return await self._send(calls.open(key, message, aad))
 
+    async def seal_stream(self, key: str, data: AsyncData, aad: BytesLike = b"") -> AsyncStream:
+        """Seal data of any length, in constant memory: iterate over the result for the sealed stream.
+
+        httpx sends all of `data` before it reads: what is sealed meanwhile waits on the service's disk.
+        """
+        content, size = _content(data)
+        return await self._stream(calls.seal_stream(key, content, size, aad))
+
+    async def open_stream(
+        self, key: str, data: AsyncData, aad: BytesLike = b"", *, release: Literal["chunk"] | None = None
+    ) -> AsyncStream:
+        """Open a sealed stream: iterate over the result for the plaintext, in constant memory.
+
+        Nothing is released before all has verified, or DoesNotOpen. With `release="chunk"` verified chunks of 16 KiB
+        are, and if a later one does not verify the iteration ends in an `httpx.TransportError`: what came is genuine,
+        but only the beginning of something.
+        """
+        content, size = _content(data)
+        return await self._stream(calls.open_stream(key, content, size, aad, release))
+
     async def mac(self, key: str, data: AsyncData) -> Mac:
-        """The MAC of `data`, of any length, sent as it is read."""
-        return await self._send(calls.mac(key, _body(data)))
+        """The MAC of `data`, of any length, sent as it is read, in one request."""
+        content, size = _content(data)
+        return await self._send(calls.mac(key, content, size))
 
     async def verify(self, key: str, mac: BytesLike, data: AsyncData) -> bool:
         """Whether `mac` is a MAC of `data` under `key`."""
-        return await self._send(calls.verify(key, mac, _body(data)))
+        content, size = _content(data)
+        return await self._send(calls.verify(key, mac, content, size))
+
+    async def mac_upload(
+        self,
+        key: str,
+        data: AsyncData,
+        *,
+        resume: str | None = None,
+        started: Callable[[str], object] | None = None,
+        progress: Callable[[int], object] | None = None,
+        patience: float = PATIENCE,
+    ) -> Mac:
+        """The MAC of `data`, of any length, over an upload that survives broken connections and dying workers.
+
+        Sent in requests of 16 MiB, each of which is kept in memory until the service has it: when one fails, the
+        service is asked how far it came, and gets the rest, until for `patience` seconds nothing gets through. Then
+        the last error is raised. `started` learns the upload's ID, and `resume` is the ID of one that an earlier
+        call, perhaps in another process, left behind: `data` is then the same data from its beginning. `progress`
+        learns how many bytes are sent.
+        """
+        upload = Upload(calls.begin_upload(key, None), resume, started, progress, patience)
+        await self._upload(upload, data)
+        return upload.mac
+
+    async def verify_upload(
+        self,
+        key: str,
+        mac: BytesLike,
+        data: AsyncData,
+        *,
+        resume: str | None = None,
+        started: Callable[[str], object] | None = None,
+        progress: Callable[[int], object] | None = None,
+        patience: float = PATIENCE,
+    ) -> bool:
+        """Whether `mac` is a MAC of `data` under `key`, over an upload as `mac_upload` has it."""
+        upload = Upload(calls.begin_upload(key, mac), resume, started, progress, patience)
+        await self._upload(upload, data)
+        return upload.valid
+
+    async def abandon_upload(self, upload_id: str) -> None:
+        """Destroy what the service keeps of an upload."""
+        await self._send(calls.abandon_upload(upload_id))
 
     async def seal_many(self, key: str, items: Iterable[Item]) -> list[Sealed | ServiceError]:
         """Seal many in one call. An item that fails has its error in its place."""
@@ -133,20 +198,40 @@ class AsyncClient:
         )
         return call.result(response)
 
+    async def _stream(self, call: Call[int]) -> AsyncStream:
+        request = self._http.build_request(
+            call.method, call.path, headers=call.headers, params=call.parameters or None, content=call.content
+        )
+        response = await self._http.send(request, stream=True)
+        try:
+            if not response.is_success:
+                await response.aread()
+            version = call.result(response)
+        except BaseException:
+            await response.aclose()
+            raise
+        return AsyncStream(response, version)
 
-def _body(data: AsyncData) -> Any:
-    """`data` as httpx takes it here: bytes, or an asynchronous iterator."""
-    if isinstance(data, (bytes, bytearray, memoryview)):
-        return bytes(data)
-    if isinstance(data, AsyncIterable):
-        return data
-    return _pieces(data)
+    async def _upload(self, upload: Upload, data: AsyncData) -> None:
+        parts = None
+        async for attempt in AsyncRetrying(**upload.policy):
+            with attempt:
+                if upload.id is None:
+                    upload.begun(await self._send(upload.begin))
+                else:
+                    upload.found(await self._send(calls.ask_upload(upload.id)))
+                while not upload.state.complete:
+                    if upload.wants_data:
+                        # Only now it is certain where to begin.
+                        parts = parts or async_pieces(data, upload.state.offset)
+                        async for part in parts:
+                            if upload.add(part):
+                                break
+                        else:
+                            upload.end()
+                    content = async_pieces(upload.rest())
+                    upload.appended(await self._send(upload.append(content)))
 
 
-async def _pieces(data: Iterable[bytes] | IO[bytes]) -> AsyncIterator[bytes]:
-    if isinstance(data, Iterable) and not hasattr(data, "read"):
-        for piece in data:
-            yield piece
-        return
-    while chunk := await asyncio.to_thread(data.read, _CHUNK):
-        yield chunk
+def _content(data: AsyncData) -> tuple[AsyncIterator[bytes], int | None]:
+    return async_pieces(data), size_of(data)

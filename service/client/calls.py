@@ -4,27 +4,37 @@ they send it."""
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import IO, Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import httpx
 import msgspec
 
+from service.client.data import BytesLike
 from service.client.errors import ServiceError
-from service.client.results import EngineInfo, Grant, Key, KeyPage, Mac, NewToken, Opened, Sealed, Token, TokenList
+from service.client.results import (
+    Begun,
+    EngineInfo,
+    Grant,
+    Key,
+    KeyPage,
+    Mac,
+    NewToken,
+    Opened,
+    Sealed,
+    Token,
+    TokenList,
+    UploadState,
+)
 
 T = TypeVar("T")
 
 _OCTETS = "application/octet-stream"
 _JSON = "application/json"
 
-BytesLike: TypeAlias = bytes | bytearray | memoryview
-#: Data of any length: at once, in pieces, or from a file that is open for reading bytes.
-Data: TypeAlias = BytesLike | Iterable[bytes] | IO[bytes]
-AsyncData: TypeAlias = Data | AsyncIterable[bytes]
 #: An item of a batch: a plaintext or a sealed message, alone or in a tuple with its AAD.
 Item: TypeAlias = BytesLike | tuple[BytesLike, BytesLike]
 
@@ -61,15 +71,27 @@ def open(key: str, message: BytesLike, aad: BytesLike) -> Call[Opened]:
     return Call("POST", _path(key, "open"), read, _octets(aad), content=bytes(message))
 
 
-def mac(key: str, content: Any) -> Call[Mac]:
+def seal_stream(key: str, content: Any, size: int | None, aad: BytesLike) -> Call[int]:
+    """Read before the answer's body: the key version."""
+    return Call("POST", _path(key, "seal-stream"), _version, _octets(aad) | _length(size), content=content)
+
+
+def open_stream(key: str, content: Any, size: int | None, aad: BytesLike, release: str | None) -> Call[int]:
+    """Read before the answer's body: the key version."""
+    parameters = {} if release is None else {"release": release}
+    headers = _octets(aad) | _length(size)
+    return Call("POST", _path(key, "open-stream"), _version, headers, parameters, content)
+
+
+def mac(key: str, content: Any, size: int | None) -> Call[Mac]:
     def read(response: httpx.Response) -> Mac:
         return Mac(response.content, _version(response))
 
-    return Call("POST", _path(key, "mac"), read, _octets(b""), content=content)
+    return Call("POST", _path(key, "mac"), read, _octets(b"") | _length(size), content=content)
 
 
-def verify(key: str, mac: BytesLike, content: Any) -> Call[bool]:
-    headers = {"content-type": _OCTETS, "accept": _JSON, "sealane-mac": _base64(mac)}
+def verify(key: str, mac: BytesLike, content: Any, size: int | None) -> Call[bool]:
+    headers = {"content-type": _OCTETS, "accept": _JSON, "sealane-mac": _base64(mac)} | _length(size)
 
     def read(response: httpx.Response) -> bool:
         return _is_valid(msgspec.json.decode(response.content))
@@ -97,6 +119,33 @@ def mac_many(key: str, messages: Iterable[BytesLike]) -> Call[list[Mac | Service
 def verify_many(key: str, items: Iterable[tuple[BytesLike, BytesLike]]) -> Call[list[bool | ServiceError]]:
     records = [{"message": _base64(message), "mac": _base64(mac)} for message, mac in items]
     return _batch(key, "verify", records, _is_valid)
+
+
+def begin_upload(key: str, mac: BytesLike | None) -> Call[Begun]:
+    headers = {"accept": _JSON} | ({} if mac is None else {"sealane-mac": _base64(mac)})
+
+    def read(response: httpx.Response) -> Begun:
+        return msgspec.json.decode(response.content, type=Begun)
+
+    return Call("POST", _path(key, "mac-streams"), read, headers)
+
+
+def append_upload(upload_id: str, offset: int, content: Any, size: int, last: bool) -> Call[UploadState]:
+    headers = {
+        "content-type": "application/partial-upload",
+        "content-length": str(size),
+        "upload-offset": str(offset),
+        "upload-complete": "?1" if last else "?0",
+    }
+    return Call("PATCH", _upload_path(upload_id), _upload_state, headers, content=content)
+
+
+def ask_upload(upload_id: str) -> Call[UploadState]:
+    return Call("HEAD", _upload_path(upload_id), _upload_state)
+
+
+def abandon_upload(upload_id: str) -> Call[None]:
+    return Call("DELETE", _upload_path(upload_id), lambda response: None)
 
 
 def create_key(key: str, type: str) -> Call[Key]:
@@ -189,6 +238,26 @@ def _base64(data: BytesLike) -> str:
 
 def _version(response: httpx.Response) -> int:
     return int(response.headers["sealane-key-version"])
+
+
+def _length(size: int | None) -> dict[str, str]:
+    # Otherwise httpx would take the length of a pipe, which is 0, or of a file that was read in part.
+    return {} if size is None else {"content-length": str(size)}
+
+
+def _upload_state(response: httpx.Response) -> UploadState:
+    headers = response.headers
+    mac, valid = headers.get("sealane-mac"), headers.get("sealane-valid")
+    return UploadState(
+        offset=int(headers["upload-offset"]),
+        complete=headers.get("upload-complete") == "?1",
+        mac=None if mac is None else b64decode(mac),
+        valid=None if valid is None else valid == "?1",
+    )
+
+
+def _upload_path(upload_id: str) -> str:
+    return f"/v1/mac-streams/{quote(upload_id, safe='')}"
 
 
 def _path(key: str, action: str = "") -> str:

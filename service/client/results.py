@@ -28,6 +28,22 @@ class Mac(Struct, frozen=True):
     key_version: int
 
 
+class Begun(Struct, frozen=True):
+    """An upload that was begun: its ID, by which any client may go on with it, and the version of its key."""
+
+    id: str
+    key_version: int
+
+
+class UploadState(Struct, frozen=True):
+    """How many bytes an upload has; of a complete one the MAC, or whether it verified."""
+
+    offset: int
+    complete: bool
+    mac: bytes | None
+    valid: bool | None
+
+
 class KeyVersion(Struct, frozen=True):
     """One version of a key."""
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import httpx
+from tenacity import Retrying
 
 from service.client import calls
-from service.client.calls import BytesLike, Call, Data, Item
+from service.client.calls import Call, Item
+from service.client.data import BytesLike, Data, pieces, size_of
 from service.client.errors import ServiceError
 from service.client.results import EngineInfo, Grant, Key, Mac, NewToken, Opened, Sealed, Token
+from service.client.streams import Stream
+from service.client.uploads import PATIENCE, Upload
 
 T = TypeVar("T")
 
@@ -58,13 +62,77 @@ class Client:
         """Open a sealed message. DoesNotOpen if key, AAD or message are not the ones that were sealed."""
         return self._send(calls.open(key, message, aad))
 
+    def seal_stream(self, key: str, data: Data, aad: BytesLike = b"") -> Stream:
+        """Seal data of any length, in constant memory: iterate over the result for the sealed stream.
+
+        httpx sends all of `data` before it reads: what is sealed meanwhile waits on the service's disk.
+        """
+        content, size = _content(data)
+        return self._stream(calls.seal_stream(key, content, size, aad))
+
+    def open_stream(
+        self, key: str, data: Data, aad: BytesLike = b"", *, release: Literal["chunk"] | None = None
+    ) -> Stream:
+        """Open a sealed stream: iterate over the result for the plaintext, in constant memory.
+
+        Nothing is released before all has verified, or DoesNotOpen. With `release="chunk"` verified chunks of 16 KiB
+        are, and if a later one does not verify the iteration ends in an `httpx.TransportError`: what came is genuine,
+        but only the beginning of something.
+        """
+        content, size = _content(data)
+        return self._stream(calls.open_stream(key, content, size, aad, release))
+
     def mac(self, key: str, data: Data) -> Mac:
-        """The MAC of `data`, of any length, sent as it is read."""
-        return self._send(calls.mac(key, _body(data)))
+        """The MAC of `data`, of any length, sent as it is read, in one request."""
+        content, size = _content(data)
+        return self._send(calls.mac(key, content, size))
 
     def verify(self, key: str, mac: BytesLike, data: Data) -> bool:
         """Whether `mac` is a MAC of `data` under `key`."""
-        return self._send(calls.verify(key, mac, _body(data)))
+        content, size = _content(data)
+        return self._send(calls.verify(key, mac, content, size))
+
+    def mac_upload(
+        self,
+        key: str,
+        data: Data,
+        *,
+        resume: str | None = None,
+        started: Callable[[str], object] | None = None,
+        progress: Callable[[int], object] | None = None,
+        patience: float = PATIENCE,
+    ) -> Mac:
+        """The MAC of `data`, of any length, over an upload that survives broken connections and dying workers.
+
+        Sent in requests of 16 MiB, each of which is kept in memory until the service has it: when one fails, the
+        service is asked how far it came, and gets the rest, until for `patience` seconds nothing gets through. Then
+        the last error is raised. `started` learns the upload's ID, and `resume` is the ID of one that an earlier
+        call, perhaps in another process, left behind: `data` is then the same data from its beginning. `progress`
+        learns how many bytes are sent.
+        """
+        upload = Upload(calls.begin_upload(key, None), resume, started, progress, patience)
+        self._upload(upload, data)
+        return upload.mac
+
+    def verify_upload(
+        self,
+        key: str,
+        mac: BytesLike,
+        data: Data,
+        *,
+        resume: str | None = None,
+        started: Callable[[str], object] | None = None,
+        progress: Callable[[int], object] | None = None,
+        patience: float = PATIENCE,
+    ) -> bool:
+        """Whether `mac` is a MAC of `data` under `key`, over an upload as `mac_upload` has it."""
+        upload = Upload(calls.begin_upload(key, mac), resume, started, progress, patience)
+        self._upload(upload, data)
+        return upload.valid
+
+    def abandon_upload(self, upload_id: str) -> None:
+        """Destroy what the service keeps of an upload."""
+        self._send(calls.abandon_upload(upload_id))
 
     def seal_many(self, key: str, items: Iterable[Item]) -> list[Sealed | ServiceError]:
         """Seal many in one call. An item that fails has its error in its place."""
@@ -132,7 +200,40 @@ class Client:
         )
         return call.result(response)
 
+    def _stream(self, call: Call[int]) -> Stream:
+        request = self._http.build_request(
+            call.method, call.path, headers=call.headers, params=call.parameters or None, content=call.content
+        )
+        response = self._http.send(request, stream=True)
+        try:
+            if not response.is_success:
+                response.read()
+            version = call.result(response)
+        except BaseException:
+            response.close()
+            raise
+        return Stream(response, version)
 
-def _body(data: Data) -> Any:
-    # As a body in one piece httpx takes bytes, not everything that is like them.
-    return bytes(data) if isinstance(data, (bytearray, memoryview)) else data
+    def _upload(self, upload: Upload, data: Data) -> None:
+        parts = None
+        for attempt in Retrying(**upload.policy):
+            with attempt:
+                if upload.id is None:
+                    upload.begun(self._send(upload.begin))
+                else:
+                    upload.found(self._send(calls.ask_upload(upload.id)))
+                while not upload.state.complete:
+                    if upload.wants_data:
+                        # Only now it is certain where to begin.
+                        parts = parts or pieces(data, upload.state.offset)
+                        for part in parts:
+                            if upload.add(part):
+                                break
+                        else:
+                            upload.end()
+                    content = upload.rest()
+                    upload.appended(self._send(upload.append(content)))
+
+
+def _content(data: Data) -> tuple[Iterator[bytes], int | None]:
+    return pieces(data), size_of(data)

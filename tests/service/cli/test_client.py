@@ -61,7 +61,7 @@ def test_seal_and_open(client: Client, plaintext: bytes, aad: bytes) -> None:
     ],
     ids=["bytes", "bytearray", "memoryview", "pieces", "file"],
 )
-def test_mac_and_verify(client: Client, data: Callable[[], sealane.calls.Data]) -> None:
+def test_mac_and_verify(client: Client, data: Callable[[], sealane.data.Data]) -> None:
     made = client.mac("demo-mac", data())
     assert len(made.mac) == 48
     assert client.verify("demo-mac", made.mac, data()) is True

@@ -45,9 +45,11 @@ static void begin(struct aead *aead, const struct kernel *kernel, const uint8_t 
 
 static void end(struct aead *aead)
 {
+    const int most = aead->mac.turn || aead->bulk_end > aead->bulk;
     poly1305_wipe(&aead->mac);
     wipe(aead->state, sizeof aead->state);
     wipe(aead->keystream, aead->ready);
+    aead->kernel->wipe_stack(most);
 }
 
 static void absorb_aad(struct aead *aead, const struct aead_aad *aad)

@@ -57,6 +57,10 @@ struct kernel {
 
     /* poly1305_stream_write (poly1305.h), with copies of small writes in this ISA's registers. */
     void (*poly1305_write)(struct poly1305_stream *stream, const uint8_t *in, size_t size);
+
+    /* Clears what this kernel's functions left on the stack below their caller, who calls it last: little where no more than rows and
+       single blocks ran, else `most`. */
+    void (*wipe_stack)(int most);
 };
 
 #endif

@@ -672,6 +672,7 @@ static PyObject *mac_key_start(PyObject *object, PyObject *nonce_object)
         poly1305_stream_init(((struct poly1305_object *)mac)->stream, self->kernel, block);
         wipe(state, sizeof state);
         wipe(block, self->kernel->rows_step);
+        self->kernel->wipe_stack(0);
     }
     return mac;
 }
@@ -731,6 +732,7 @@ static PyObject *chacha20_xor_function(PyObject *module, PyObject *const *args, 
             uint8_t *out = bytes_data(result);
             PyThreadState *thread = data.size >= RELEASE_GIL_FROM ? PyEval_SaveThread() : NULL;
             chacha20_xor(kernel, state, out, data.data, data.size);
+            kernel->wipe_stack(1);
             if (thread)
                 PyEval_RestoreThread(thread);
             wipe(state, sizeof state);
@@ -752,8 +754,10 @@ static PyObject *hchacha20_function(PyObject *module, PyObject *const *args, Py_
         fixed_take(key, sizeof key, values[0], names[0]))
         return NULL;
     PyObject *result = PyBytes_FromStringAndSize(NULL, CHACHA20_KEY);
-    if (result)
+    if (result) {
         hchacha20(current(module), bytes_data(result), key, nonce);
+        current(module)->wipe_stack(0);
+    }
     wipe(key, sizeof key);
     return result;
 }

@@ -202,11 +202,20 @@ static size_t settle(struct poly1305_stream *stream)
     return rest;
 }
 
-void poly1305_stream_finish(struct poly1305_stream *stream, uint8_t tag[POLY1305_TAG])
+/* Apart, as export_settled is, so that the stack is wiped from the height at which writes used it. */
+static __attribute__((noinline)) void finish_settled(struct poly1305_stream *stream, uint8_t tag[POLY1305_TAG])
 {
     const size_t rest = settle(stream);
     poly1305_finish(stream->kernel, &stream->state, stream->buffer, rest, tag);
     poly1305_stream_wipe(stream);
+}
+
+void poly1305_stream_finish(struct poly1305_stream *stream, uint8_t tag[POLY1305_TAG])
+{
+    const struct kernel *kernel = stream->kernel;
+    const int most = stream->state.turn || (kernel->poly1305_bytes && stream->used >= kernel->poly1305_worth);
+    finish_settled(stream, tag);
+    kernel->wipe_stack(most);
 }
 
 void poly1305_stream_wipe(struct poly1305_stream *stream)
@@ -218,7 +227,7 @@ void poly1305_stream_wipe(struct poly1305_stream *stream)
     stream->emptied = 0;
 }
 
-void poly1305_stream_export(struct poly1305_stream *stream, uint8_t out[POLY1305_STATE])
+static __attribute__((noinline)) void export_settled(struct poly1305_stream *stream, uint8_t out[POLY1305_STATE])
 {
     const size_t rest = settle(stream);
     uint64_t *h = stream->state.h;
@@ -233,6 +242,12 @@ void poly1305_stream_export(struct poly1305_stream *stream, uint8_t out[POLY1305
     out[49] = (uint8_t)h[2];
     out[50] = (uint8_t)rest;
     memcpy(out + 51, stream->buffer, rest);
+}
+
+void poly1305_stream_export(struct poly1305_stream *stream, uint8_t out[POLY1305_STATE])
+{
+    export_settled(stream, out);
+    stream->kernel->wipe_stack(stream->state.turn != 0);
 }
 
 int poly1305_stream_import(struct poly1305_stream *stream, const struct kernel *kernel, const uint8_t in[POLY1305_STATE])

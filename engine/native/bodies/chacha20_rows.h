@@ -74,5 +74,6 @@ static void hchacha20_rows(uint8_t subkey[32], const uint32_t state[16])
 
 #define KERNEL_ROWS                                                                                            \
     .rows_step = V32_PARTS * CHACHA20_BLOCK, .rows_bytes = ROWS_SETS * V32_PARTS * CHACHA20_BLOCK,        \
-    .chacha20_rows = chacha20_rows, .hchacha20 = hchacha20_rows
+    .chacha20_rows = chacha20_rows, .hchacha20 = hchacha20_rows, KERNEL_WIPE
+#include "wipe_stack.h"
 _Static_assert(ROWS_SETS * V32_PARTS * CHACHA20_BLOCK <= CHACHA20_ROWS_MAX, "raise CHACHA20_ROWS_MAX");

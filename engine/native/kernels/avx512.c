@@ -2,6 +2,7 @@
 #include "../lanes/avx512.h"
 #include "../lanes/ifma.h"
 
+#define STACK_MOST 2112
 #define ROWS_SETS 2
 #define COLUMNS_TOGETHER 4
 #define COLUMNS_ROUNDS

@@ -7,8 +7,10 @@ import typer
 from service.cli import bench, key, token
 from service.cli.errors import Group
 from service.cli.init import init
+from service.cli.mac import mac
 from service.cli.selftest import selftest
 from service.cli.serve import serve
+from service.cli.streams import open_, seal
 
 app = typer.Typer(
     name="sealane",
@@ -21,5 +23,8 @@ app.command()(serve)
 app.command()(init)
 app.add_typer(token.app, name="token")
 app.add_typer(key.app, name="key")
+app.command()(seal)
+app.command("open")(open_)
+app.command()(mac)
 app.command()(selftest)
 app.add_typer(bench.app, name="bench")

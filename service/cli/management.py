@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from service.cli import configured
-from service.cli.console import CONFIG, FAILED, NO_PERMISSION, UNAVAILABLE, USAGE, fail
+from service.cli.connection import connected
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from service.client import Client, Grant, Key, NewToken, ServiceError, Token
+    from service.client import Grant, Key, NewToken, Token
 
 
 class Management(Protocol):
@@ -41,39 +41,9 @@ def management(dev: bool = False) -> Iterator[Management]:
     """The service at SEALANE_URL if that is set and `dev` is not, else the storage."""
     url = os.environ.get("SEALANE_URL")
     if url and not dev:
-        with _client(url) as client:
+        with connected() as client:
             yield client
     else:
         from service.cli.storage import OnStorage
 
         yield OnStorage(configured.load(dev))
-
-
-@contextmanager
-def _client(url: str) -> Iterator[Client]:
-    import httpx
-
-    from service.client import Client, ServiceError
-
-    token = os.environ.get("SEALANE_TOKEN")
-    if not token:
-        fail("SEALANE_URL is set, so a token is wanted in SEALANE_TOKEN", CONFIG)
-    try:
-        with Client(url, token) as client:
-            yield client
-    except ServiceError as error:
-        fail(str(error), _code(error))
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol):
-        fail("SEALANE_URL wants a URL such as http://127.0.0.1:8417", CONFIG)
-    except httpx.TransportError as error:
-        fail(f"the service at SEALANE_URL can't be reached: {error}", UNAVAILABLE)
-
-
-def _code(error: ServiceError) -> int:
-    from service.client import Malformed, NotAllowed, NotAuthenticated
-
-    if isinstance(error, (NotAuthenticated, NotAllowed)):
-        return NO_PERMISSION
-    if isinstance(error, Malformed):
-        return USAGE
-    return UNAVAILABLE if error.status == 503 else FAILED

@@ -40,7 +40,6 @@ def test_the_engines_own_tests(model: Model, python: Callable[..., list[str]], r
         *("-c", "/src/project/pyproject.toml", "/src/project/tests/engine"),
         binds={
             PROJECT / "tests" / "engine": "/src/project/tests/engine",
-            PROJECT / "engine": "/src/project/engine",
             PROJECT / "pyproject.toml": "/src/project/pyproject.toml",
             VECTORS: "/src/shared",
         },

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ _log = logging.getLogger("sealane.uploads")
 # While the storage is slower than the client, an upload may be so many checkpoints ahead of it; then the client waits.
 _MOST_BEHIND: Final = 8
 _SWEEP_SECONDS: Final = 60.0
+_PATIENCE = 5.0
 _VALID, _INVALID = b"\1", b"\0"
 
 T = TypeVar("T")
@@ -181,7 +183,7 @@ class Uploads:
         self._end_all()
         waits = [upload.ended.wait() for upload in self._held.values()]
         if waits:
-            await asyncio.wait([asyncio.ensure_future(wait) for wait in waits], timeout=5)
+            await asyncio.wait([asyncio.ensure_future(wait) for wait in waits], timeout=_PATIENCE)
 
     def _end_all(self) -> None:
         for upload in list(self._held.values()):
@@ -191,7 +193,10 @@ class Uploads:
         held = self._held.get(id)
         if held is not None:
             held.interrupt()
-            await held.ended.wait()
+            # One that does not end, because the storage hangs, loses its claim all the same.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    await held.ended.wait()
 
     def _hold(self, row: MacStreamRow, sum: Mac | Verifier) -> Upload:
         upload = self._held[row.id] = Upload(self, row, sum)

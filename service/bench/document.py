@@ -2,9 +2,11 @@
 
     sealane bench engine --json --chart docs/performance.svg > engine.json
     sealane bench http --json > http.json
-    python -m service.bench.document docs/performance.md engine.json http.json
+    python tests/emulated/count.py --sizes 16 64 256 1024 4096 16384 --json > count.json
+    python -m service.bench.document docs/performance.md engine.json http.json count.json
 
-Each file's tables replace what is between its `<!-- engine: begin -->` and `<!-- engine: end -->` (`http` likewise).
+Each file's tables replace what is between its `<!-- engine: begin -->` and `<!-- engine: end -->` (`http` and `count`
+likewise).
 """
 
 from __future__ import annotations
@@ -103,6 +105,39 @@ def http_section(document: Record) -> str:
     return conditions(document) + "\n\n" + table(headings, lines)
 
 
+def count_section(counts: Iterable[Record]) -> str:
+    """Instructions per byte of every vector kernel by operation and size, and how many times fewer than scalar's."""
+    figures = {}
+    for row in counts:
+        key = row["architecture"], row["kernel"], row["operation"], row["size"]
+        figures[key] = row["instructions_per_byte"]
+    sizes = sorted({size for *_, operation, size in figures if "write" not in operation and size <= 16384})
+    lines = []
+    for architecture, kernel, operation in dict.fromkeys(key[:3] for key in figures):
+        if kernel == "scalar" or "write" in operation:
+            continue
+        cells = []
+        for size in sizes:
+            own = figures[architecture, kernel, operation, size]
+            cells.append(f"{own:.2f} ({figures[architecture, 'scalar', operation, size] / own:.2f})")
+        lines.append([f"{kernel}, {operation}", *cells])
+    streamed = []
+    for architecture, kernel in dict.fromkeys(key[:2] for key in figures):
+        own = {key[2:]: value for key, value in figures.items() if key[:2] == (architecture, kernel)}
+        bulk = own.get(("poly1305", 2 << 20))
+        writes = [value for (operation, _), value in own.items() if "write" in operation]
+        if kernel != "scalar" and bulk:
+            streamed.append([kernel, f"{bulk:.3f}", *(f"{value:.3f} ({value / bulk:.2f})" for value in writes)])
+    parts = [
+        "Per byte, and in brackets how many times fewer than the same architecture's scalar kernel:",
+        table(["kernel", *map(size_text, sizes)], lines),
+    ]
+    if streamed:
+        parts.append("Poly1305 as a stream, per byte, and in brackets times one update of 2 MiB:")
+        parts.append(table(["kernel", "2 MiB", "64 B writes", "1 KiB writes"], streamed))
+    return "\n\n".join(parts)
+
+
 def replaced(text: str, name: str, section: str) -> str:
     """`text` with the section between the markers of `name`. ValueError if there are none."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
@@ -117,8 +152,10 @@ def main(page: Path, files: Sequence[Path]) -> None:
     """Put the figures of each JSON file into the page."""
     text = page.read_text()
     for file in files:
-        document: dict[str, Any] = msgspec.json.decode(file.read_bytes())
-        if "conditions" in document:
+        document: Any = msgspec.json.decode(file.read_bytes())
+        if isinstance(document, list):
+            text = replaced(text, "count", count_section(document))
+        elif "conditions" in document:
             text = replaced(text, "http", http_section(document))
         else:
             text = replaced(text, "engine", engine_section(document))

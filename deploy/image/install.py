@@ -53,15 +53,16 @@ def locked(machine: str) -> dict[str, str]:
 def pip(*arguments: str | Path, environment: dict[str, str] | None = None) -> None:
     command = [sys.executable, "-m", "pip", *map(str, arguments), "--quiet", "--disable-pip-version-check", "--no-deps"]
     # As root into a folder of our own is what is meant here.
-    environment = {**os.environ, "PIP_ROOT_USER_ACTION": "ignore", "PIP_NO_WARN_SCRIPT_LOCATION": "1", **(environment or {})}
+    quiet = {"PIP_ROOT_USER_ACTION": "ignore", "PIP_NO_WARN_SCRIPT_LOCATION": "1"}
+    environment = {**os.environ, **quiet, **(environment or {})}
     done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-8000:]}")
 
 
 def install(machine: str, target: Path, *what: str | Path) -> None:
-    tags = [f"manylinux_2_{minor}_{machine}" for minor in reversed(GLIBC)] + [f"manylinux2014_{machine}", f"linux_{machine}"]
-    platforms = [f"--platform={tag}" for tag in tags]
+    tags = [f"manylinux_2_{minor}" for minor in reversed(GLIBC)] + ["manylinux2014", "linux"]
+    platforms = [f"--platform={tag}_{machine}" for tag in tags]
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     pip("install", "--target", target, "--no-compile", "--only-binary=:all:", f"--python-version={version}",
         "--implementation=cp", *platforms, *what)  # fmt: skip
@@ -72,7 +73,7 @@ def unpack_headers(architecture: str) -> None:
     pyconfig.h by the compiler's word, from folders that a cross compiler does not look into."""
     place = Path(sysconfig.get_path("include"))
     if (place / "Python.h").exists():
-        sys.exit(f"{place} has headers already, and they would be replaced by {architecture}'s: run this in a container")
+        sys.exit(f"{place} has headers already, which this would replace: it is for containers")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     package = f"libpython{version}-dev"
     with tempfile.TemporaryDirectory(prefix="sealane-headers-") as folder:

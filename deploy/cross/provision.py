@@ -20,10 +20,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib.metadata import distributions
 from pathlib import Path
+
+from pip._vendor.packaging.requirements import Requirement  # pip is needed anyway, and brings this along
 
 CACHE = Path(os.environ.get("SEALANE_CACHE") or Path.home() / ".cache" / "sealane").absolute()
 
@@ -32,7 +36,8 @@ TOOLS_SUITE = "trixie"  # the first Debian release whose qemu has LSX and LASX
 QEMUS = ("qemu-loongarch64", "qemu-s390x", "qemu-aarch64")
 ROOT_SUITE = "forky"  # the first suite with loong64
 
-# The wheel's dependencies and what its tests import, as Debian builds them for every architecture.
+# The wheel's dependencies and what its tests import, as Debian builds them for every architecture. What
+# pyproject.toml asks for and Debian has not, or too old, comes from PyPI.
 ROOT_PACKAGES = (
     "base-files",  # the links from /lib to /usr/lib
     "coreutils",
@@ -56,16 +61,9 @@ ROOT_PACKAGES = (
     "python3-typer",
     "python3-uvicorn",
 )
-# What Debian has not, or too old for pyproject.toml, from PyPI.
-ROOT_WHEELS_ANYWHERE = ("fastapi-offline>=1.7", "prometheus-client>=0.22")
-ROOT_WHEELS = {
-    "loong64": ROOT_WHEELS_ANYWHERE,
-    "s390x": ROOT_WHEELS_ANYWHERE,
-    "arm64": (*ROOT_WHEELS_ANYWHERE, "httptools>=0.6"),
-}
 ROOT_PYTHON = "3.14"
-WHEEL_PLATFORM = {"loong64": "manylinux_2_38_loongarch64", "s390x": "manylinux_2_28_s390x",
-                  "arm64": "manylinux_2_28_aarch64"}  # fmt: skip
+ROOT_MACHINES = {"loong64": "loongarch64", "s390x": "s390x", "arm64": "aarch64"}
+ROOT_GLIBC = range(38, 16, -1)  # 2.38 and before: what wheels from PyPI may ask for
 ROOT_UNUSED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian")
 
 
@@ -189,13 +187,34 @@ def make_mca(folder: Path) -> None:
     start.chmod(0o755)
 
 
+def dependencies(architecture: str) -> list[Requirement]:
+    """What pyproject.toml has the wheel depend on there."""
+    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())["project"]
+    there = {"platform_machine": ROOT_MACHINES[architecture], "python_version": ROOT_PYTHON}
+    wanted = [Requirement(text) for text in project["dependencies"]]
+    return [requirement for requirement in wanted if not requirement.marker or requirement.marker.evaluate(there)]
+
+
+def unmet(architecture: str, folder: Path) -> list[str]:
+    """Those of `dependencies` that the Python packages in `folder` do not meet."""
+    found = {re.sub(r"[-_.]+", "-", d.name).lower(): d.version for d in distributions(path=[str(folder)])}
+    return [
+        f"{requirement.name}{requirement.specifier}"
+        for requirement in dependencies(architecture)
+        if not requirement.specifier.contains(found.get(re.sub(r"[-_.]+", "-", requirement.name).lower(), "0"))
+    ]
+
+
 def make_root(architecture: str, folder: Path) -> None:
     unpack_packages(ROOT_SUITE, architecture, ROOT_PACKAGES, folder)
-    run(
-        sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--only-binary=:all:",
-        f"--python-version={ROOT_PYTHON}", f"--platform={WHEEL_PLATFORM[architecture]}",
-        "--target", folder / f"usr/local/lib/python{ROOT_PYTHON}/dist-packages", *ROOT_WHEELS[architecture],
-    )  # fmt: skip
+    wheels = unmet(architecture, folder / "usr/lib/python3/dist-packages")
+    if wheels:
+        platforms = [f"--platform=manylinux_2_{minor}_{ROOT_MACHINES[architecture]}" for minor in ROOT_GLIBC]
+        run(
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--only-binary=:all:"),
+            *(f"--python-version={ROOT_PYTHON}", *platforms),
+            *("--target", folder / f"usr/local/lib/python{ROOT_PYTHON}/dist-packages", *wheels),
+        )
     for unused in ROOT_UNUSED:
         shutil.rmtree(folder / unused, ignore_errors=True)
     for mountpoint in ("dev", "proc", "tmp", "src"):
@@ -218,7 +237,7 @@ def mca() -> Path:
 
 
 def root(architecture: str) -> Path:
-    recipe = [ROOT_SUITE, architecture, ROOT_PACKAGES, ROOT_WHEELS[architecture], ROOT_UNUSED]
+    recipe = [ROOT_SUITE, architecture, ROOT_PACKAGES, list(map(str, dependencies(architecture))), ROOT_UNUSED]
     return cached(f"root-{architecture}", recipe, lambda folder: make_root(architecture, folder))
 
 
@@ -226,7 +245,7 @@ ITEMS: dict[str, Callable[[], Path]] = {
     "zig": zig,
     "qemu": qemu,
     "mca": mca,
-    **{f"root-{architecture}": (lambda name=architecture: root(name)) for architecture in ROOT_WHEELS},
+    **{f"root-{architecture}": (lambda name=architecture: root(name)) for architecture in ROOT_MACHINES},
 }
 
 

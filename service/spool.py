@@ -69,7 +69,7 @@ class Spool:
 
     def close(self) -> None:
         """Let go of everything. Blocks."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._executor.shutdown(wait=True)
         with self._lock:
             if self._mine is not None:
                 os.close(self._usage)

@@ -250,16 +250,17 @@ class Stream:
         opener, version = key.open_stream(head, aad)
         self.outlet.head(self._headers(_plaintext_size(length), version))
 
+        begun = False
+
         async def deliver(sealed: bytes) -> None:
-            await self.outlet.send(_valid(opener.update, sealed))
+            nonlocal begun
+            opened = _valid(opener.update, sealed)
+            if opened and not begun:
+                begun = True
+                await self._record(version, "begun", 0)
+            await self.outlet.send(opened)
 
         pipe = self._piped(deliver)
-        while piece is not None and not self.outlet.started:
-            # Not by the pipe yet, so that what goes wrong before anything was released gets a proper answer.
-            if opened := _valid(opener.update, piece):
-                await self._record(version, "begun", 0)
-                await self.outlet.send(opened)
-            piece = await self._body.piece()
         while piece is not None:
             await pipe.put(piece)
             piece = await self._body.piece()
@@ -363,11 +364,13 @@ class Stream:
             task.cancel()
 
     def _fail(self, error: Exception) -> None:
-        """End it from outside the task that serves it: that one learns of it as of a client that went away."""
+        """End it from outside the task that serves it: that one learns of it as of a client that went away, or when it
+        next touches the pipe if an answer can still be given."""
         self._failure = error
         if self._pipe is not None:
             self._pipe.fail(error)
-        self._break_off()
+        if self.outlet.started:
+            self._break_off()
 
     @property
     def failure(self) -> Exception | None:

@@ -39,6 +39,9 @@ def test_all_calls_are_described(document: dict[str, Any]) -> None:
         ("POST", "/v1/keys/{key}"), ("GET", "/v1/keys"), ("GET", "/v1/keys/{key}"), ("POST", "/v1/keys/{key}/rotate"),
         ("DELETE", "/v1/keys/{key}"), ("POST", "/v1/keys/{key}/undelete"), ("POST", "/v1/keys/{key}/seal"),
         ("POST", "/v1/keys/{key}/open"), ("POST", "/v1/keys/{key}/mac"), ("POST", "/v1/keys/{key}/verify"),
+        ("POST", "/v1/keys/{key}/seal-stream"), ("POST", "/v1/keys/{key}/open-stream"),
+        ("POST", "/v1/keys/{key}/mac-streams"), ("HEAD", "/v1/mac-streams/{stream}"),
+        ("PATCH", "/v1/mac-streams/{stream}"), ("DELETE", "/v1/mac-streams/{stream}"),
         ("POST", "/v1/tokens"), ("GET", "/v1/tokens"), ("DELETE", "/v1/tokens/{token}"), ("GET", "/v1/engine"),
         ("GET", "/livez"), ("GET", "/readyz"), ("GET", "/metrics"),
     }  # fmt: skip

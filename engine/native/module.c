@@ -43,6 +43,7 @@ static PyObject *aead_new(PyTypeObject *type, PyObject *args, PyObject *keywords
         Py_DECREF(self);
         return NULL;
     }
+    self->kernel->wipe_stack(0);
     return (PyObject *)self;
 }
 
@@ -479,6 +480,7 @@ static PyObject *poly1305_new(PyTypeObject *type, PyObject *args, PyObject *keyw
     if (self)
         poly1305_stream_init(((struct poly1305_object *)self)->stream, kernel_for(type), key);
     wipe(key, sizeof key);
+    kernel_for(type)->wipe_stack(0);
     return self;
 }
 
@@ -602,6 +604,7 @@ static PyObject *poly1305_from_state(PyObject *type, PyObject *state_object)
         Py_CLEAR(self);
     }
     wipe(state, sizeof state);
+    kernel_for((PyTypeObject *)type)->wipe_stack(0);
     return self;
 }
 
@@ -649,6 +652,7 @@ static PyObject *mac_key_new(PyTypeObject *type, PyObject *args, PyObject *keywo
         Py_DECREF(self);
         return NULL;
     }
+    self->kernel->wipe_stack(0);
     return (PyObject *)self;
 }
 

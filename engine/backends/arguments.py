@@ -25,8 +25,13 @@ def buffer(name: str, value: Buffer) -> memoryview:
         raise TypeError(f"{name} must be bytes-like, not {type(value).__name__}") from None
     if not view.c_contiguous:
         raise ValueError(f"{name} must be contiguous")
-    # memoryview.cast refuses empty views and formats such as ctypes' "<c"; this takes them all.
-    return PickleBuffer(view).raw()
+    if not view.nbytes:
+        return memoryview(bytearray())
+    try:
+        return view.cast("B")
+    except (TypeError, ValueError):
+        # Formats such as ctypes' "<c". Never over another memoryview: CPython's collector crashes on one that owns one.
+        return PickleBuffer(view.obj).raw()[: view.nbytes] if isinstance(value, memoryview) else PickleBuffer(value).raw()
 
 
 def joined(name: str, value: Buffers) -> memoryview:

@@ -6,6 +6,8 @@ import array
 import ctypes
 import mmap
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -484,3 +486,17 @@ def test_framed_many_with_a_wrong_item(algorithm: str, wrong: Any) -> None:
     what = "each of items must be a tuple (plaintext, aad)"
     refused(TypeError, what, aead.seal_framed_many, b"", [(b"", b""), wrong])
     refused(TypeError, "aad must be bytes-like, not int", aead.seal_framed_many, b"", [(b"", b""), (b"", 3)])
+
+
+def test_buffers_in_cyclic_garbage() -> None:
+    """CPython's collector crashes on a memoryview that owns another one: none may come of a view, whole or sliced."""
+    program = """
+import gc
+from engine.backends.arguments import buffer
+for value in (memoryview(b"abc"), memoryview(b"abcdef")[2:4], memoryview(b""), memoryview(bytearray(8)).cast("I")):
+    cycle = [buffer("value", value)]
+    cycle.append(cycle)
+    del cycle
+    gc.collect()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

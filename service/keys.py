@@ -200,6 +200,10 @@ class Key:
                 results.append(error)
         return results
 
+    def ensure_seals(self) -> None:
+        """WrongKeyType, KeyDeleted."""
+        self._current(seals=True)
+
     def seal_stream(self, aad: BytesLike = b"") -> tuple[bytes, engine.ChunkedSealer, int]:
         """What a sealed stream begins with (64 bytes), the sealer of the rest, and the key version. Keys of either
         sealing type do, since each stream has a key of its own, derived. WrongKeyType, KeyDeleted."""

@@ -244,20 +244,25 @@ class Stream:
 
         Malformed, DoesNotOpen and errors as of `Key.open`.
         """
+        key.ensure_seals()
         head, first = await self._read_head()
         piece: bytes | None = first
         key = await newer(key) if key.may_be_newer(head) else key
         opener, version = key.open_stream(head, aad)
-        self.outlet.head(self._headers(_plaintext_size(length), version))
-
-        begun = False
+        size = _plaintext_size(length)
+        self.outlet.head(self._headers(size, version))
+        begun, held = False, b""
 
         async def deliver(sealed: bytes) -> None:
-            nonlocal begun
+            nonlocal begun, held
             opened = _valid(opener.update, sealed)
             if opened and not begun:
                 begun = True
                 await self._record(version, "begun", 0)
+            if size == self.outlet.sent + len(opened):
+                # An empty chunk is to follow. With these bytes the client would have all that its head promised, and
+                # take a stream for whole of which the end is missing.
+                held, opened = opened, b""
             await self.outlet.send(opened)
 
         pipe = self._piped(deliver)
@@ -266,7 +271,7 @@ class Stream:
             piece = await self._body.piece()
         self._check_size()
         await self._flush(pipe)
-        last = _valid(opener.finish)
+        last = _valid(opener.finish) or held
         await self._record(version, "ok", self.outlet.sent + len(last))
         await self._end(self.outlet.send(last, last=True))
 
@@ -278,6 +283,7 @@ class Stream:
         store = self._store = Store(self._spool)
         if length is not None:
             store.check(length)
+        key.ensure_seals()
         head, first = await self._read_head()
         piece: bytes | None = first
         key = await newer(key) if key.may_be_newer(head) else key

@@ -40,10 +40,10 @@ MODES = ["open_verified", "open_by_chunk"]
 
 
 async def opened(mode: str, spool: Spool, key: Any, body: list[bytes], aad: bytes = b"", **more: Any) -> Client:
-    client = more.pop("client", None) or Client(body)
+    client, length = more.pop("client", None) or Client(body), more.pop("length", None)
     stream = make_stream(client, spool, **more)
     try:
-        await getattr(stream, mode)(key, aad, None, same_key)
+        await getattr(stream, mode)(key, aad, length, same_key)
     finally:
         client.started = stream.outlet.started  # type: ignore[attr-defined]
         await stream.close()
@@ -69,7 +69,8 @@ def test_round_trips_in_any_pieces(tmp_path: Path, size: int, type: str) -> None
         for mode in MODES:
             for body in ([message], pieces(message, size)):
                 recorded = Recorded()
-                client = await opened(mode, spool, key, body, aad, record=recorded)
+                length = len(message) if body == [message] else None
+                client = await opened(mode, spool, key, body, aad, record=recorded, length=length)
                 assert client.answer == plaintext
                 assert client.whole
                 assert recorded.lines[-1] == ("ok", size)
@@ -106,6 +107,27 @@ def test_nothing_forged_is_released(tmp_path: Path, mode: str, last: int) -> Non
                     assert plaintext.startswith(client.answer), what
                     assert len(client.answer) % CHUNK == 0, what
                     assert bool(client.heads) is bool(client.answer), what
+
+    run(tmp_path, work)
+
+
+@pytest.mark.parametrize("last", [0, 1000])
+def test_a_forged_stream_never_fills_the_length_that_its_head_promised(tmp_path: Path, last: int) -> None:
+    """By chunk and with a length: else a client could not tell that the end of the stream is missing or wrong."""
+    key = make_key()
+    made = forgeries(sealed(key, os.urandom(3 * CHUNK + last)))
+
+    async def work(spool: Spool) -> None:
+        for what, forged in made.items():
+            client = Client(parts(forged, 5000))
+            stream = make_stream(client, spool)
+            with pytest.raises((DoesNotOpen, Malformed)):
+                await stream.open_by_chunk(key, b"", len(forged), same_key)
+            await stream.close()
+            assert not client.whole, what
+            if client.heads:
+                promised = int(dict(client.heads[0]["headers"])[b"content-length"])
+                assert len(client.answer) < promised, what
 
     run(tmp_path, work)
 

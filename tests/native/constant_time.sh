@@ -29,8 +29,7 @@ program "$build" leak_by_branch -DLEAK=BRANCH
 program "$build" leak_by_index -DLEAK=INDEX
 program "$ordinary" decision_not_marked
 
-kernels="scalar"
-[ "$(uname -m)" = x86_64 ] && kernels="scalar sse2 avx2"
+kernels=$(sh "$here/valgrind_kernels.sh")
 for kernel in $kernels; do
     watch constant_time "$kernel"
     must_report leak_by_branch "$kernel"

@@ -17,9 +17,9 @@ COPY deploy/cross /src/deploy/cross
 # The secret "ca" is for networks whose certificates are signed by an authority of their own.
 RUN --mount=type=secret,id=ca sh /src/deploy/image/tools.sh
 
+# Without the commit's date, so that this stage serves many commits.
 FROM tools AS packages
 ARG TARGETARCH
-ARG SOURCE_DATE_EPOCH=0
 ARG BASE=scratch
 COPY deploy/base /src/deploy/base
 RUN if [ "$BASE" = scratch ]; then python3 /src/deploy/base/root.py "$TARGETARCH" /out; else mkdir -p /out; fi

@@ -30,16 +30,16 @@ WITHOUT = [
     "python3-dnspython", "python3-email-validator", "python3-idna", "python3-typing-extensions",
     "python3-typing-inspection",  # not used, or in requirements.lock
 ]  # fmt: skip
+# Under usr/bin and usr/sbin all but Python goes.
 UNUSED = [
-    "etc/cron.daily", "etc/default", "etc/init.d", "etc/python3", "etc/update-motd.d",
-    "usr/bin", "usr/sbin",  # but for Python
+    "etc/cron.daily", "etc/default", "etc/init.d", "etc/python3", "etc/update-motd.d", "usr/bin", "usr/sbin",
     "usr/lib/*/gconv", "usr/lib/*/engines-3", "usr/lib/*/sasl2", "usr/lib/*/perl-base", "usr/lib/locale/C.utf8",
     "usr/lib/python3.*/ensurepip", "usr/lib/python3.*/idlelib", "usr/lib/python3.*/lib2to3",
     "usr/lib/python3.*/pydoc_data", "usr/lib/python3.*/test", "usr/lib/python3.*/tkinter",
-    "usr/lib/python3.*/turtledemo", "usr/lib/systemd", "usr/lib/valgrind", "usr/share/applications", "usr/share/base-files",
-    "usr/share/bash-completion", "usr/share/bug", "usr/share/gcc", "usr/share/gdb", "usr/share/info", "usr/share/lintian", "usr/share/locale",
-    "usr/share/man", "usr/share/pixmaps", "usr/share/python3", "usr/share/binfmts", "usr/share/menu",
-    "usr/share/debhelper", "usr/share/dict",
+    "usr/lib/python3.*/turtledemo", "usr/lib/systemd", "usr/lib/valgrind", "usr/share/applications",
+    "usr/share/base-files", "usr/share/bash-completion", "usr/share/bug", "usr/share/gcc", "usr/share/gdb",
+    "usr/share/info", "usr/share/lintian", "usr/share/locale", "usr/share/man", "usr/share/pixmaps",
+    "usr/share/python3", "usr/share/binfmts", "usr/share/menu", "usr/share/debhelper", "usr/share/dict",
 ]  # fmt: skip
 
 

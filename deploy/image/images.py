@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import sbom
@@ -87,15 +88,19 @@ def with_buildah(name: str, architectures: list[str], fresh: bool) -> None:
     if not builder:
         builder = "localhost/sealane-builder"
         run("sh", PROJECT / "deploy/base/builder.sh", builder)
-    for architecture in architectures:
+    base = [f"--build-arg=BASE={os.environ['SEALANE_BASE']}"] if os.environ.get("SEALANE_BASE") else []
+
+    def build(architecture: str) -> None:
         began = time.monotonic()
-        base = [f"--build-arg=BASE={os.environ['SEALANE_BASE']}"] if os.environ.get("SEALANE_BASE") else []
         run(
             "buildah", "bud", "--quiet", "--no-cache" if fresh else "--layers=true", *common, *base,
             f"--build-arg=BUILDER={builder}:{architecture}", f"--platform=linux/{architecture}",
             f"--tag={name}:{architecture}", PROJECT, capture=True,
         )  # fmt: skip
         print(f"{name}:{architecture} built in {time.monotonic() - began:.0f} s", flush=True)
+
+    with ThreadPoolExecutor(2) as pool:  # one downloads while the other compiles
+        list(pool.map(build, architectures))
     subprocess.run(["buildah", "manifest", "rm", f"{name}:latest"], check=False, capture_output=True)
     run("buildah", "manifest", "create", f"{name}:latest", capture=True)
     for architecture in architectures:
@@ -129,11 +134,11 @@ def describe(name: str, architecture: str) -> None:
 
 def with_docker(name: str, architectures: list[str], fresh: bool) -> None:
     """One build for all platforms, kept by the engine (its containerd store), or sent to NAME with SEALANE_PUSH=1."""
-    where = "--push" if os.environ.get("SEALANE_PUSH") else "--load"
+    push = "true" if os.environ.get("SEALANE_PUSH") else "false"
     run(
         "docker", "buildx", "build", *arguments(), *(["--no-cache"] if fresh else []),
         f"--platform={','.join(f'linux/{architecture}' for architecture in architectures)}",
-        "--sbom=true", "--provenance=mode=max", f"--tag={name}:latest", where, PROJECT,
+        "--sbom=true", "--provenance=mode=max", f"--output=type=image,name={name}:latest,rewrite-timestamp=true,push={push}", PROJECT,
     )  # fmt: skip
 
 

@@ -120,9 +120,11 @@ def settle(root: Path) -> None:
         shutil.rmtree(folder)
     command = root / "opt/sealane/bin/sealane"
     command.parent.mkdir(parents=True, exist_ok=True)
-    command.write_text("#!/usr/bin/python3\nfrom service.cli import app\n\napp()\n")
+    # Workers import it too, and must not run it.
+    command.write_text('#!/usr/bin/python3\nfrom service.cli import app\n\nif __name__ == "__main__":\n    app()\n')
     command.chmod(0o755)
     shutil.copy(HERE / "healthcheck.py", root / "opt/sealane/healthcheck.py")
+    shutil.copy(HERE / "sitecustomize.py", lib / "sitecustomize.py")
 
 
 def make(architecture: str, root: Path) -> None:

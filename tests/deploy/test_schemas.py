@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,6 +143,9 @@ def test_prometheus_takes_its_configuration() -> None:
     if not shutil.which("promtool"):
         absent("promtool is not installed (Debian's prometheus)")
     done = subprocess.run(
-        ["promtool", "check", "config", DEPLOY / "prometheus/prometheus.yml"], capture_output=True, text=True, check=False
+        ["promtool", "check", "config", DEPLOY / "prometheus/prometheus.yml"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

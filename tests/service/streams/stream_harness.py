@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import engine
 from service.keys import ACTIVE, Key, KeyVersion, version_purpose
@@ -21,6 +24,16 @@ CHUNK = 16 * 1024
 SEALED_CHUNK = CHUNK + 16
 HEAD = 64
 MIB = 2**20
+
+
+def program(name: str) -> str:
+    """Its path. Where it is missing the test is skipped, except by CI, which has to have it."""
+    found = shutil.which(name)
+    if found is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{name} is not installed")
+        pytest.skip(f"{name} is not installed")
+    return found
 
 
 def make_key(type: str = "xchacha20-poly1305", versions: int = 1, state: str = ACTIVE) -> Key:

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import os
-import shutil
 import socket
 import subprocess
 import threading
@@ -17,7 +16,7 @@ import httpx
 import pytest
 import requests
 from http_harness import AUTH, OCTETS, TOKEN, Server, ask, closed, read_reply
-from stream_harness import CHUNK, HEAD, MIB, SEALED_CHUNK
+from stream_harness import CHUNK, HEAD, MIB, SEALED_CHUNK, program
 
 # More than the buffers of any two sockets: a client that does not read would block if the server did.
 SIZE = 24 * MIB + 5
@@ -34,15 +33,6 @@ writeFileSync(to, body);
 """
 
 Ask = Callable[[str, Path, Path], None]
-
-
-def program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{name} is not installed")
-        pytest.skip(f"{name} is not installed")
-    return found
 
 
 def curl(url: str, source: Path, target: Path, *more: str) -> None:

@@ -71,6 +71,8 @@ def bench_http(
         int, typer.Option(min=1, max=1000, help="Connections, each with one request at a time.")
     ] = 16,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Workers of our service and of the echo.")] = 2,
+    streams: Annotated[bool, typer.Option("--streams", help="Measure long streams instead, one at a time.")] = False,
+    stream_mib: Annotated[int, typer.Option(min=1, max=4096, help="With --streams: MiB of each.")] = 1024,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Our service beside OpenBao (where `bao` is on the path) and an empty echo, under wrk, all on loopback."""
@@ -80,6 +82,9 @@ def bench_http(
     from service.bench.processes import ServerFailed
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # unwinds, so every server is ended
+    if streams:
+        _bench_streams(rounds, workers, stream_mib, json_output)
+        return
     settings = bench.Settings(rounds=rounds, seconds=seconds, connections=connections, workers=workers)
     bao = servers.find_bao()
     try:
@@ -104,3 +109,29 @@ def bench_http(
         out.print(f"{name}: {text}")
     http_tables.print_http_results(out, results)
     http_tables.print_http_targets(out, results)
+
+
+def _bench_streams(rounds: int, workers: int, mebibytes: int, json_output: bool) -> None:
+    from service.bench import machine, servers, stream_tables, tables
+    from service.bench import streams as bench
+    from service.bench.processes import ServerFailed
+
+    try:
+        with err.status("starting the servers") as status:
+            results = bench.run(mebibytes * 2**20, rounds, workers, status.update)
+    except (ServerFailed, OSError) as error:
+        fail(str(error))
+    here = machine.describe()
+    conditions = {
+        "streams": f"{mebibytes} MiB, one at a time over one connection, {rounds} rounds in turns after one to warm up",
+        "sealane": f"serve --dev, {workers} workers, engine {engine.info().backend} {engine.info().kernel}",
+        "echo": f"{servers.echo_settings(workers)}, sending each piece back as it comes",
+    }
+    if json_output:
+        records = [bench.as_record(result) for result in results]
+        print_json({"machine": here, "conditions": conditions, "results": records})
+        return
+    tables.print_machine(out, here)
+    for name, text in conditions.items():
+        out.print(f"{name}: {text}")
+    stream_tables.print_stream_results(out, results, mebibytes)

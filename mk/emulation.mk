@@ -4,7 +4,7 @@
 VENV ?= .venv
 CROSS_ARCHITECTURES := x86_64 aarch64 s390x loongarch64
 
-.PHONY: wheels kernelbench kernelbench-% count test-emulated emulation-tools
+.PHONY: wheels kernelbench count test-emulated emulation-tools
 
 emulation-tools: ## qemu, compilers and root folders of other architectures, into the cache
 	$(VENV)/bin/python deploy/cross/provision.py all
@@ -16,9 +16,9 @@ kernelbench: $(CROSS_ARCHITECTURES:%=kernelbench-%) ## build/: static kernelbenc
 
 kernelbench-%:
 	$(VENV)/bin/python deploy/cross/provision.py zig >/dev/null
-	@test -f build/static-$*/build.ninja || $(VENV)/bin/meson setup build/static-$* --cross-file deploy/cross/$*-static.ini \
+	@test -f build/static-$*/build.ninja || PATH="$(abspath $(VENV)/bin):$$PATH" $(VENV)/bin/meson setup build/static-$* --cross-file deploy/cross/$*-static.ini \
 		-Dpython=false -Dprograms=true -Ddefault_library=static
-	$(VENV)/bin/meson compile -C build/static-$*
+	PATH="$(abspath $(VENV)/bin):$$PATH" $(VENV)/bin/meson compile -C build/static-$*
 	@cp build/static-$*/tests/native/kernelbench build/kernelbench-$*
 	@cp build/static-$*/tests/native/kerneltest build/kerneltest-$*
 

@@ -37,9 +37,8 @@ prove-memory: | $(VENV)/test ## under valgrind: the C tests, shortened, touch no
 		valgrind -q --error-exitcode=9 --leak-check=full build/native/tests/native/kerneltest --short --kernel $$kernel || exit 1; done
 
 prove-extension: | $(VENV)/test ## under valgrind: the Python extension
-	PYTHONMALLOC=malloc valgrind -q --error-exitcode=9 --suppressions=tests/native/cpython.supp \
-		--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
-		$(VENV)/bin/python tests/native/extension_program.py
+	$(VENV)/bin/python tests/native/watch_extension.py
+	! $(VENV)/bin/python tests/native/watch_extension.py --lose
 
 # Each harness runs on every kernel; what it finds lies in build/fuzz/found. SECONDS: of all of them together.
 fuzz: | $(VENV)/test ## libFuzzer on each C entry point, SECONDS=60 in all

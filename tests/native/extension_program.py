@@ -1,7 +1,9 @@
-"""A few calls of everything the extension offers, and of its errors, for valgrind to watch (make prove-extension)."""
+"""A few calls of everything the extension offers, and of its errors, for valgrind to watch. --lose loses an object."""
 
 import contextlib
+import ctypes
 import gc
+import sys
 
 from engine import _native
 
@@ -65,5 +67,7 @@ for kernel in _native.kernels():
     messages()
     macs()
     functions()
+if "--lose" in sys.argv:  # on purpose, to show that it is seen
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_native.MacKey(KEY)))
 gc.collect()
 print("the extension's calls are done on", *_native.kernels())

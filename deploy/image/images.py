@@ -138,7 +138,9 @@ def with_docker(name: str, architectures: list[str], fresh: bool) -> None:
     run(
         "docker", "buildx", "build", *arguments(), *(["--no-cache"] if fresh else []),
         f"--platform={','.join(f'linux/{architecture}' for architecture in architectures)}",
-        "--sbom=true", "--provenance=mode=max", f"--output=type=image,name={name}:latest,rewrite-timestamp=true,push={push}", PROJECT,
+        "--sbom=true", "--provenance=mode=max",
+        f"--output=type=image,name={name}:latest,rewrite-timestamp=true,push={push}",
+        PROJECT,
     )  # fmt: skip
 
 

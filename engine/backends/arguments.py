@@ -31,7 +31,8 @@ def buffer(name: str, value: Buffer) -> memoryview:
         return view.cast("B")
     except (TypeError, ValueError):
         # Formats such as ctypes' "<c". Never over another memoryview: CPython's collector crashes on one that owns one.
-        return PickleBuffer(view.obj).raw()[: view.nbytes] if isinstance(value, memoryview) else PickleBuffer(value).raw()
+        owner = view.obj if isinstance(value, memoryview) else value
+        return PickleBuffer(owner).raw()[: view.nbytes]
 
 
 def joined(name: str, value: Buffers) -> memoryview:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import shutil
+from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -92,10 +93,7 @@ def test_a_dump_that_was_restored_opens_nothing_again(workers, backend, settings
             done = await finish(core, id, 5, b"one")
             assert done.complete
         if backend.name == "sqlite":
-            for name in ("-wal", "-shm"):
-                if os.path.exists(f"{core.database.file}{name}"):
-                    os.unlink(f"{core.database.file}{name}")
-            os.rename(copy, core.database.file)
+            _put_back(copy, core.database.file)
         async with workers() as (core,):
             if backend.name != "sqlite":
                 execute(core, "ALTER TABLE mac_streams RENAME TO before")
@@ -108,6 +106,12 @@ def test_a_dump_that_was_restored_opens_nothing_again(workers, backend, settings
             assert verifies(core, (await finish(core, await begin(core), 0, b"new")).result, b"new")
 
     asyncio.run(scenario())
+
+
+def _put_back(copy: str, file: Path) -> None:
+    for name in ("-wal", "-shm"):
+        Path(f"{file}{name}").unlink(missing_ok=True)
+    os.rename(copy, file)
 
 
 @pytest.mark.parametrize("column", ["position", "key_version", "key_uid", "verifies", "origin", "state", "id"])
@@ -193,8 +197,7 @@ class _Client:
                 self.upload.close()
                 self.upload = None
         except UploadOffset as error:
-            assert error.offset is not None
-            self.known = error.offset
+            self.known = error.offset  # type: ignore[assignment]
         except (UploadSuperseded, UploadCompleted):
             if self.upload is not None:
                 self.upload.close()

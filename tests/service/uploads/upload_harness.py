@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 
 from sqlalchemy import text
 
 from service.core import Core
-from service.errors import SealaneError
 from service.keyring import Key
 from service.uploads import Progress, Upload
 
@@ -88,13 +86,3 @@ def verifies(core: Core, mac: object, message: bytes) -> bool:
 def execute(core: Core, statement: str, **values: object) -> None:
     with core.database.write() as session:
         session.execute(text(statement), values)
-
-
-async def fails(awaitable: object) -> str | None:
-    """The slug of the error that it ends with, if any."""
-    with suppress():
-        try:
-            await awaitable  # type: ignore[misc]
-        except SealaneError as error:
-            return error.slug
-    return None

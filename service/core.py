@@ -37,7 +37,10 @@ class Core:
         try:
             check_schema(database)
             master = load_master_key(
-                database, settings.master_key_file, group_readable=settings.master_key_group_readable
+                database,
+                settings.master_key_file,
+                group_readable=settings.master_key_group_readable,
+                other=settings.master_key_other_file,
             )
             key = service_key(database, master, AUDIT_KEY)
             audit = AuditTrail(key, settings.audit_file, sync=settings.audit_sync)

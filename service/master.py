@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 import engine
 from service.errors import MasterKeyError, StorageUnavailable
-from service.storage import Database, MasterKeyRow, ServiceKeyRow
+from service.storage import Database, KeyVersionRow, MasterKeyRow, ServiceKeyRow
 
 MASTER_KEY_SIZE: Final = 32
 _LABEL: Final = b"sealane wrapped secret v1"
@@ -115,29 +115,52 @@ def make_master_key(path: Path) -> None:
         os.fsync(descriptor)
 
 
-def load_master_key(database: Database, path: Path, *, group_readable: bool = False) -> MasterKey:
-    """The master key, checked against the database. MasterKeyError if it is not the one that wrapped its rows."""
+def load_master_key(
+    database: Database, path: Path, *, group_readable: bool = False, other: Path | None = None
+) -> MasterKey:
+    """The master key in `path`, which wraps, and that in `other`, which only unwraps; the database must know both.
+
+    MasterKeyError if either is none that the database knows, or if rows are wrapped under one that is in neither.
+    """
     with database.read() as session:
         rows = list(session.scalars(select(MasterKeyRow).order_by(MasterKeyRow.id.desc())))
+        used = set(session.scalars(select(KeyVersionRow.master_key_id).where(KeyVersionRow.wrapped.is_not(None))))
+        used |= set(session.scalars(select(ServiceKeyRow.master_key_id)))
     if not rows:
         raise MasterKeyError("the database knows no master key yet; run: sealane init")
-    key = _aead(path, group_readable)
-    for row in rows:
-        if _opens(key, row):
-            return MasterKey({row.id: key})
-    raise MasterKeyError(
-        f"the master key in {path} is the wrong one for the database at {database.place}; "
-        "set SEALANE_MASTER_KEY_FILE to the one it was made with"
-    )
+    keys: dict[int, engine.Aead] = {}
+    for file in filter(None, (path, other)):
+        key = _aead(file, group_readable)
+        known = next((row.id for row in rows if _opens(key, row)), None)
+        if known is None:
+            raise MasterKeyError(
+                f"the master key in {file} is the wrong one for the database at {database.place}; "
+                "set SEALANE_MASTER_KEY_FILE to the one it was made with"
+            )
+        keys.setdefault(known, key)
+    if not used <= set(keys):
+        raise MasterKeyError(
+            f"some keys in the database at {database.place} are wrapped under another master key than that in {path}; "
+            "set SEALANE_MASTER_KEY_OTHER_FILE to it, and run: sealane master-key rewrap"
+        )
+    return MasterKey(keys)
 
 
 def enrol_master_key(session: Session, path: Path, *, group_readable: bool = False) -> MasterKey:
-    """Makes the database know its first master key, by storing its check value."""
+    """Makes the database know a master key, its first or a further one, by storing its check value.
+
+    One that it knows already is left as it is.
+    """
     key = _aead(path, group_readable)
-    check = key.seal_framed(b"", _CHECK, Purpose("check", "master", version=1).aad())
-    session.add(MasterKeyRow(id=1, check_value=check, created_at=datetime.now(UTC)))
+    rows = list(session.scalars(select(MasterKeyRow)))
+    for row in rows:
+        if _opens(key, row):
+            return MasterKey({row.id: key})
+    id = max((row.id for row in rows), default=0) + 1
+    check = key.seal_framed(b"", _CHECK, Purpose("check", "master", version=id).aad())
+    session.add(MasterKeyRow(id=id, check_value=check, created_at=datetime.now(UTC)))
     session.flush()
-    return MasterKey({1: key})
+    return MasterKey({id: key})
 
 
 def make_service_key(session: Session, master: MasterKey, name: str) -> None:

@@ -28,6 +28,9 @@ class Settings(BaseSettings):
         default=False,
         description="accept a master key file that its group may read (Kubernetes secrets under an fsGroup)",
     )
+    master_key_other_file: Path | None = Field(
+        default=None, description="while the master key is rotated, the other one: it unwraps and wraps nothing"
+    )
     poll_interval: Seconds = Field(default=0.5, le=60, description="how often a worker asks for changes")
     max_staleness: Seconds = Field(
         default=300, description="how long loaded keys and tokens serve on when the database is lost"

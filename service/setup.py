@@ -50,7 +50,12 @@ def initialise(settings: Settings) -> Initialised:
                 made_key = _first_time(session, settings)
             session.flush()
         # Told now rather than at the first start.
-        load_master_key(database, settings.master_key_file, group_readable=settings.master_key_group_readable)
+        load_master_key(
+            database,
+            settings.master_key_file,
+            group_readable=settings.master_key_group_readable,
+            other=settings.master_key_other_file,
+        )
         return Initialised(database.place, new, made_key)
     finally:
         database.close()

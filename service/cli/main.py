@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from service.cli import bench, key, token
+from service.cli import bench, key, master_key, token
 from service.cli.errors import Group
 from service.cli.init import init
 from service.cli.mac import mac
@@ -26,5 +26,6 @@ app.add_typer(key.app, name="key")
 app.command()(seal)
 app.command("open")(open_)
 app.command()(mac)
+app.add_typer(master_key.app, name="master-key")
 app.command()(selftest)
 app.add_typer(bench.app, name="bench")

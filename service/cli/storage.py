@@ -22,7 +22,7 @@ class OnStorage:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._actor = f"operator:{_user()}"
+        self._actor = operator()
 
     def create_key(self, key: str, type: str) -> Key:
         return self._key(lambda core: core.keyring.create(key, type, actor=self._actor))
@@ -77,6 +77,11 @@ class OnStorage:
 
         core = Core.open(self._settings)
         return asyncio.run(run())
+
+
+def operator() -> str:
+    """Who changes the storage, for the audit trail."""
+    return f"operator:{_user()}"
 
 
 def _user() -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import DEPLOY, PROJECT, absent
+from deploy_harness import DEPLOY, PROJECT, absent
 
 KUBERNETES = DEPLOY / "kubernetes"
 FOLDERS_OF_COMPOSE = ("./nginx/", "./prometheus", "./grafana/")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from conftest import GUESTS, Image, State, free_port, guest
+from image_harness import GUESTS, Image, State, free_port, guest
 
 import engine
 

@@ -52,12 +52,12 @@ class _Watched:
 
     def __init__(self, file: IO[bytes], advance: Callable[[int], None]) -> None:
         self._advance = advance
-        self._read = file.read
+        self._read = getattr(file, "read1", file.read)
         self.fileno, self.tell, self.seek, self.seekable = file.fileno, file.tell, file.seek, file.seekable
         self._done = 0
 
     def read(self, size: int = -1) -> bytes:
-        data = self._read(size)
+        data: bytes = self._read(size)
         self._done += len(data)
         self._advance(self._done)
         return data

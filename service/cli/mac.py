@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import binascii
 import shlex
+import signal
 import sys
 from base64 import b64decode, b64encode
 from functools import partial
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -42,6 +43,8 @@ def mac(
         nonlocal upload_id
         upload_id = new_id
 
+    # A SIGTERM would otherwise end it without a word of where to go on.
+    before = signal.signal(signal.SIGTERM, _end)
     try:
         with connected() as client, source(file) as data, progress("MAC", size_of(data), quiet) as advance:
             call = partial(client.mac_upload, key) if expected is None else partial(client.verify_upload, key, expected)
@@ -51,10 +54,16 @@ def mac(
         if upload_id is not None and not lost:
             _say_how_to_go_on(upload_id)
         raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
     if not isinstance(result, bool):
         out.out(b64encode(result.mac).decode(), highlight=False)
     elif not result:
         fail("the MAC is wrong", FAILED)
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _say_how_to_go_on(upload_id: str) -> None:

@@ -41,7 +41,9 @@ def pieces(data: Data, skip: int = 0) -> Iterator[bytes]:
         if skip and file.seekable():
             file.seek(skip, os.SEEK_CUR)
             skip = 0
-        yield from _behind(iter(lambda: file.read(PIECE), b""), skip)
+        # What a slow pipe has is sent at once; and a signal is not kept waiting until a piece is full.
+        read = getattr(file, "read1", file.read)
+        yield from _behind(iter(lambda: read(PIECE), b""), skip)
     else:
         yield from _behind(data, skip)
 

@@ -5,14 +5,14 @@ What is not certain to have arrived is kept in memory, one segment at most, so t
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import Any, TypedDict
 
 import httpx
-from tenacity import RetryCallState, retry_if_exception, wait_exponential_jitter
+from tenacity import RetryCallState, retry_if_exception
 from tenacity.retry import retry_base
-from tenacity.wait import wait_base
 
 from service.client import calls
 from service.client.calls import Call
@@ -23,6 +23,7 @@ from service.client.results import Begun, Mac, UploadState
 SEGMENT = 16 << 20  # bytes that one request appends
 PATIENCE = 60.0  # seconds without a byte's progress, from the first failure on
 
+_LONGEST_PAUSE = 5.0
 _AGAIN = frozenset({408, 429, 502, 503, 504})
 #: Another request, perhaps an earlier one of ours, is or was at the same upload: ask how far it came.
 _ASK = frozenset({"upload-offset", "upload-completed", "upload-superseded"})
@@ -32,7 +33,7 @@ class Policy(TypedDict):
     """What `Retrying` and `AsyncRetrying` of tenacity are made with."""
 
     retry: retry_base
-    wait: wait_base
+    wait: Callable[[RetryCallState], float]
     stop: Callable[[RetryCallState], bool]
     reraise: bool
 
@@ -55,6 +56,7 @@ class Upload:
         self._progress = progress
         self._patience = patience
         self._failing_since: float | None = None
+        self._failures = 0  # since then
         self._start = 0  # of the segment, in the upload
         self._segment = bytearray()
         self._last = False
@@ -63,7 +65,7 @@ class Upload:
     def policy(self) -> Policy:
         return Policy(
             retry=retry_if_exception(_is_transient),
-            wait=wait_exponential_jitter(initial=0.1, max=5, jitter=0.5),
+            wait=self._pause,
             stop=self._is_stuck,
             reraise=True,
         )
@@ -134,7 +136,7 @@ class Upload:
 
     def _take(self, state: UploadState) -> None:
         if state.offset > self.state.offset or state.complete:
-            self._failing_since = None
+            self._failing_since, self._failures = None, 0
         self.state = state
         if self._progress is not None:
             self._progress(state.offset)
@@ -143,7 +145,12 @@ class Upload:
         now = monotonic()
         if self._failing_since is None:
             self._failing_since = now
+        self._failures += 1
         return now - self._failing_since >= self._patience
+
+    def _pause(self, _: RetryCallState) -> float:
+        """Seconds: twice as long each time that nothing got through, and never the same for two clients."""
+        return min(_LONGEST_PAUSE, 0.1 * 2.0**self._failures) * random.uniform(0.5, 1)
 
 
 def _is_transient(error: BaseException) -> bool:

@@ -36,9 +36,8 @@ def main() -> None:
             for thread in threads:
                 thread.join()
             together = min(together, time.perf_counter() - start)
-        print(
-            f"{size:7d} bytes: {alone / (2 * count) * 1e6:6.2f} us a call alone, two threads {alone / together:.2f} times"
-        )
+        each = alone / (2 * count) * 1e6
+        print(f"{size:7d} bytes: {each:6.2f} us a call alone, two threads {alone / together:.2f} times")
 
 
 if __name__ == "__main__":

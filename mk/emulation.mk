@@ -26,4 +26,5 @@ count: kernelbench ## instructions per byte of every kernel
 	$(VENV)/bin/python tests/emulated/count.py
 
 test-emulated: wheels kernelbench ## the C tests, the engine's tests and the service on other architectures
+	$(VENV)/bin/python deploy/cross/provision.py qemu root-loong64 root-s390x root-arm64
 	$(VENV)/bin/python -m pytest tests/emulated -m emulated -n 2 --dist worksteal

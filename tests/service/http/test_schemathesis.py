@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, Phase, settings
 from service.app import create_app
 from service.settings import Settings
 
+schemathesis.serializer.alias("application/partial-upload", "application/octet-stream")
+
 DOCUMENT = create_app(Settings()).openapi()
 schema = schemathesis.openapi.from_dict(DOCUMENT)
 

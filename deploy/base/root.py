@@ -18,7 +18,7 @@ DEBIAN_NAME = {"amd64": "amd64", "arm64": "arm64", "s390x": "s390x", "loong64": 
 USER = 65532
 
 PACKAGES = ["base-files", "libpq5", "python3"]
-# What PyPI has no wheels of and is no plain C; see docs/decisions.d/image.md.
+# What PyPI has no wheels of and is no plain C; see docs/decisions.md.
 PACKAGES_OF = {
     "s390x": ["python3-uvloop"],
     "loong64": ["python3-uvloop", "python3-pydantic"],

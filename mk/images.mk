@@ -2,7 +2,7 @@
 
 VENV ?= .venv
 
-.PHONY: images lock test-images audit
+.PHONY: images lock test-images audit load
 
 images: ## the image of every architecture and one manifest list, localhost/sealane
 	$(VENV)/bin/python deploy/image/images.py $(IMAGES)
@@ -15,3 +15,6 @@ audit: ## no known-vulnerable version is in the lock
 
 test-images: images ## each image does its main job, emulated where it must be
 	$(VENV)/bin/python -m pytest tests/images -m images
+
+load: ## every load scenario for a minute, with a report each in build/load; LOAD="--seconds 10 Mixed"
+	$(VENV)/bin/python tests/load/run.py $(LOAD)

@@ -149,6 +149,15 @@ class Recorded:
         self.lines.append((outcome, sent))
 
 
+async def settled(value: Callable[[], int], seconds: float = 0.5) -> int:
+    """The value once it did not change for so long."""
+    before = -1
+    while (now := value()) != before:
+        before = now
+        await asyncio.sleep(seconds)
+    return now
+
+
 def make_stream(client: Client, spool: Spool, record: Any = None, stall: float = 30) -> Stream:
     def headers(length: int | None, version: int) -> HeaderList:
         return [(b"sealane-key-version", b"%d" % version)] + ([(b"content-length", b"%d" % length)] if length else [])
@@ -164,7 +173,7 @@ def run(folder: Path, work: Callable[[Spool], Any], stream_bytes: int = 64 * MIB
         spool = Spool(folder / "spool", stream_bytes, total_bytes)
         spool.open()
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 return await work(spool)
         finally:
             spool.close()

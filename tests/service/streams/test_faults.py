@@ -105,7 +105,7 @@ def test_a_client_that_never_reads_is_dropped(server: Server) -> None:
             assert spooled(server)[0] == 1
             began = time.monotonic()
             wait_until(lambda: spooled(server) == (0, 0), 30)
-            assert 2 < time.monotonic() - began < 20
+            assert 2 < time.monotonic() - began < 30
             received = 0
             with contextlib.suppress(ConnectionResetError):
                 while data_read := connection.recv(MIB):
@@ -277,7 +277,7 @@ def test_a_hundred_slow_clients_do_not_stop_a_fast_one(tmp_path: Path, record_pr
         record_property(name, round(value, 2))
         print(f"{name}: {value:.2f} ms")
     # Generous: the machine has other things to do. Were one waited for, it would be a second.
-    assert figures["p99 beside"] < 3 * figures["p99 alone"] + 50
+    assert figures["p99 beside"] < 3 * figures["p99 alone"] + 200
 
 
 def test_small_calls_while_streams_run(tmp_path: Path, record_property: Any) -> None:
@@ -316,4 +316,4 @@ def test_small_calls_while_streams_run(tmp_path: Path, record_property: Any) -> 
     ):  # fmt: skip
         record_property(name, round(value, 2))
         print(f"{name}: {value:.2f} ms")
-    assert beside[1] < 3 * alone[1] + 200
+    assert beside[1] < 3 * alone[1] + 500

@@ -22,6 +22,7 @@ from stream_harness import (
     run,
     same_key,
     sealed,
+    settled,
 )
 
 from service.errors import AuditUnavailable, DoesNotOpen, KeyDeleted, Malformed, TooLarge, WrongKeyType
@@ -275,11 +276,7 @@ def test_a_full_spool_holds_the_upload_back_until_something_is_read(tmp_path: Pa
         client.reading.clear()
         stream = make_stream(client, spool)
         serving = asyncio.create_task(stream.seal(key, b"", None))
-        await asyncio.sleep(0.5)
-        held = client.fed
-        assert held < 8 * MIB
-        await asyncio.sleep(0.2)
-        assert client.fed == held
+        assert await settled(lambda: client.fed) < 8 * MIB
         client.reading.set()
         await serving
         await stream.close()
@@ -295,8 +292,8 @@ def test_a_slow_reader_is_served_as_long_as_it_reads(tmp_path: Path) -> None:
     key = make_key()
 
     async def work(spool: Spool) -> None:
-        client = Client([bytes(250_000)] * 20)
-        stream = make_stream(client, spool, stall=0.5)
+        client = Client([bytes(250_000)] * 30)
+        stream = make_stream(client, spool, stall=1.5)
         serving = asyncio.create_task(stream.seal(key, b"", None))
         while not serving.done():
             client.reading.clear()

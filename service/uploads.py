@@ -473,7 +473,14 @@ class Upload:
             await asyncio.wait([self._writing])
 
     def _begin_writing(self) -> None:
-        self._writing = asyncio.create_task(self._write(self.offset, self._sum.export_state(), last=False))
+        self._writing = asyncio.create_task(self._catch_up())
+
+    async def _catch_up(self) -> None:
+        """Store it until less than a checkpoint's worth is not stored, also when the client says no more."""
+        while True:
+            await self._write(self.offset, self._sum.export_state(), last=False)
+            if self.offset - self._stored < self._uploads.step:
+                return
 
     async def _settle(self) -> None:
         """Wait for a checkpoint that is on its way; raises what it raised."""

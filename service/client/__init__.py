@@ -24,6 +24,8 @@ from service.client.errors import (
     NotAuthenticated,
     ServiceError,
     TooLarge,
+    UploadGone,
+    UploadNotFound,
     WrongKeyType,
 )
 from service.client.results import EngineInfo, Grant, Key, KeyVersion, Mac, NewToken, Opened, Sealed, Token
@@ -54,5 +56,7 @@ __all__ = [
     "Stream",
     "Token",
     "TooLarge",
+    "UploadGone",
+    "UploadNotFound",
     "WrongKeyType",
 ]

@@ -10,6 +10,12 @@ import msgspec
 
 _TYPE_PREFIX = "urn:sealane:problem:"
 UNKNOWN = "unknown"
+#: What answers without a body mean where the client asks after an upload.
+_OF_HEAD = {
+    401: {"type": "not-authenticated", "title": "A valid token is needed"},
+    404: {"type": "upload-not-found", "title": "There is no such upload"},
+    410: {"type": "upload-gone", "title": "The upload can't be gone on with; begin a new one"},
+}
 
 
 class ServiceError(Exception):
@@ -45,6 +51,8 @@ class ServiceError(Exception):
                 return ServiceError.of({"status": response.status_code, **problem})
             except (msgspec.MsgspecError, ValueError):
                 pass
+        if response.request.method == "HEAD" and response.status_code in _OF_HEAD:
+            return ServiceError.of({"status": response.status_code, **_OF_HEAD[response.status_code]})
         # Not the service's own: a proxy's, or another server altogether. Its body is nothing to show.
         return ServiceError(response.status_code, UNKNOWN, f"the answer was HTTP {response.status_code}", "")
 
@@ -107,3 +115,15 @@ class DoesNotOpen(ServiceError):
     """Wrong key, AAD, tag or unknown version, and nobody learns which."""
 
     slug = "does-not-open"
+
+
+class UploadNotFound(ServiceError):
+    """There is no such upload, or the token may not use it."""
+
+    slug = "upload-not-found"
+
+
+class UploadGone(ServiceError):
+    """The upload expired, or the service was set back: begin a new one."""
+
+    slug = "upload-gone"

@@ -60,7 +60,7 @@ def open_(
                 data, output, "opening", quiet,
                 lambda body: client.open_stream(key, body, aad.encode(), release=release),
             )  # fmt: skip
-        except httpx.RemoteProtocolError:
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
             if whole:
                 raise
             fail(f"the stream does not verify to its end, or the connection broke: {output} is not written", FAILED)

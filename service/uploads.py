@@ -295,11 +295,12 @@ class Uploads:
         """Store the state at offset `new`, if the claim stands and the row is at `position`. `last`: the request lets
         go of it, and tells its client. Whether it was stored."""
         master_key_id, wrapped = self._master.wrap(state, _purpose(row, "mac-stream-state", new))
-        # What has not been told to anybody may be lost in a power cut.
-        with self._database.write(durable=last) as session:
-            values = {"position": new, "length": row.length, "state": wrapped, "master_key_id": master_key_id}
-            if last:
-                values["claim"] = None
+        if not last:
+            # What nobody was told of may be lost in a power cut.
+            claim = _claim_of(row)
+            return mac_streams.advance(self._database, row.id, claim, position, new, wrapped, master_key_id)
+        with self._database.write() as session:
+            values = {"position": new, "state": wrapped, "master_key_id": master_key_id, "claim": None}
             return mac_streams.swap(session, row.id, _claim_of(row), position, values)
 
     def complete(self, row: MacStreamRow, position: int, total: int, result: bytes) -> None:

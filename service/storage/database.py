@@ -2,16 +2,18 @@
 
 import asyncio
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, create_engine, event, select, text, update
 from sqlalchemy.engine import URL, Engine, make_url
-from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -23,6 +25,8 @@ T = TypeVar("T")
 
 _WRITE: Final = "sealane_write"
 _DURABLE: Final = "sealane_durable"
+_ALONE: Final = "sealane_alone"
+_NAMED: Final = re.compile(r":(\w+)")
 _THREADS: Final = 4
 
 # FULL: a key that was handed out must survive a power cut, or what it sealed is lost. secure_delete: destroyed key
@@ -58,6 +62,9 @@ class Database:
         self.url = _checked(url)
         self.file = Path(self.url.database or "") if self.is_sqlite else None
         self._identity: tuple[int, int] | None = None
+        self._alone: Connection | None = None
+        self._alone_identity: tuple[int, int] | None = None
+        self._alone_lock = Lock()
         self._engine = self._connect()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sealane-storage")
 
@@ -99,6 +106,37 @@ class Database:
                 raise StorageUnavailable("the database is empty; run: sealane init")
             yield session, revision
 
+    def update_alone(self, statement: str, values: dict[str, Any]) -> int:
+        """One UPDATE as a transaction of its own, for what is written often; how many rows it changed. It is not
+        durable, as `write` says. `statement` names its values as `:name`. StorageUnavailable."""
+        if not self.is_sqlite:
+            statement = _NAMED.sub(r"%(\1)s", statement)
+        with self.translated(), self._alone_lock:
+            self._check_file()
+            try:
+                return self._execute_alone(statement, values)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                # The connection may have died while nobody used it. Whether the statement took effect is not known:
+                # it must say by what it changes that it may be tried again.
+                return self._execute_alone(statement, values)
+
+    def _execute_alone(self, statement: str, values: dict[str, Any]) -> int:
+        """On a connection that is kept: taking one from the pool costs more than the statement does."""
+        if self._alone is None or self._alone_identity != self._identity:
+            self._alone = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT", **{_ALONE: True})
+            self._alone_identity = self._identity
+            cheap = "PRAGMA synchronous=NORMAL" if self.is_sqlite else "SET synchronous_commit TO OFF"
+            self._alone.exec_driver_sql(cheap)
+        try:
+            return self._alone.exec_driver_sql(statement, values).rowcount
+        except BaseException:
+            broken, self._alone = self._alone, None
+            broken.invalidate()
+            broken.close()
+            raise
+
     @contextmanager
     def connection(self) -> Iterator[Connection]:
         """A bare connection in a writing transaction, for migrations."""
@@ -121,6 +159,11 @@ class Database:
     def close(self) -> None:
         """Closes connections; work that hangs is left to its time-outs."""
         self._threads.shutdown(wait=False)
+        if self._alone_lock.acquire(timeout=1):
+            if self._alone is not None:
+                self._alone.close()
+                self._alone = None
+            self._alone_lock.release()
         self._engine.dispose()
 
     @contextmanager
@@ -208,6 +251,8 @@ def _configure_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) ->
 def _begin_sqlite(connection: Connection) -> None:
     # IMMEDIATE: a writer waits for its turn at the start instead of failing in the middle.
     options: dict[str, Any] = dict(connection.get_execution_options())
+    if options.get(_ALONE):
+        return
     if options.get(_WRITE):
         # With a write-ahead log, NORMAL leaves the syncing to the next durable commit.
         connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if options.get(_DURABLE, True) else 'NORMAL'}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -105,6 +106,17 @@ class Postgres:
 
 
 Backend = Sqlite | Postgres
+#: Where installations are made by those who are given none; empty: SQLite.
+CURRENT: list[Backend] = []
+
+
+@contextmanager
+def current(backend: Backend) -> Iterator[None]:
+    CURRENT.append(backend)
+    try:
+        yield
+    finally:
+        CURRENT.pop()
 
 
 def _settings(url: str, master_key: Path) -> Settings:

@@ -15,6 +15,8 @@ from typing import Any
 
 import httpx
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from pydantic import SecretStr
+from storage_backends import CURRENT
 
 from service.app import Sealane, create_app
 from service.settings import Settings, dev_settings
@@ -28,6 +30,8 @@ OCTETS = {**AUTH, "content-type": "application/octet-stream"}
 def settings_in(folder: Path, **changes: Any) -> Settings:
     """A fresh development installation; `changes` are settings of the server that uses it."""
     settings = dev_settings(Settings(dev_folder=folder, dev_token=TOKEN, **changes))
+    if CURRENT and CURRENT[-1].name != "sqlite":
+        settings = settings.model_copy(update={"database_url": SecretStr(CURRENT[-1].empty_url(folder))})
     prepare_dev(settings)
     return settings
 
@@ -76,7 +80,7 @@ class Server:
     """`run(settings)` in a process of its own."""
 
     def __init__(self, folder: Path, **changes: Any) -> None:
-        settings_in(folder)
+        settings = settings_in(folder)
         self.log_path = folder / "log"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -87,12 +91,17 @@ class Server:
             "SEALANE_PORT": str(self.port),
             "SEALANE_WORKERS": "1",
             "COVERAGE_PROCESS_START": "",
+            "TEST_DATABASE_URL": settings.database_url.get_secret_value(),
             **{f"SEALANE_{name.upper()}": str(value) for name, value in changes.items()},
         }
         code = (
+            "import os\n"
+            "from pydantic import SecretStr\n"
             "from service.settings import Settings, dev_settings\n"
             "from service.server import run\n"
-            "if __name__ == '__main__': run(dev_settings(Settings()))"
+            "if __name__ == '__main__':\n"
+            "    url = SecretStr(os.environ['TEST_DATABASE_URL'])\n"
+            "    run(dev_settings(Settings()).model_copy(update={'database_url': url}))\n"
         )
         script = folder / "serve.py"
         script.write_text(code)

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from http_harness import AUTH, OCTETS, App
 
+from service.errors import NeedLease
+from service.leases import Lease
+
 SEAL, OPEN = "/v1/keys/demo/seal", "/v1/keys/demo/open"
 
 
@@ -227,3 +230,32 @@ def test_a_key_out_of_use_is_refused_and_comes_back(app: App) -> None:
     problem(app.post("/v1/keys/leaving/open", content=message, headers=OCTETS), 409, "key-deleted")
     assert app.post("/v1/keys/leaving/undelete").json()["state"] == "active"
     assert app.post("/v1/keys/leaving/open", content=message, headers=OCTETS).content == b"x"
+
+
+@pytest.mark.parametrize("form", ["one", "batch", "octets"])
+def test_a_lease_that_others_used_up_in_between_is_asked_for_again(
+    app: App, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """Between the lease and the sealing, in a thread perhaps, other calls may take what was leased."""
+    name = f"limited-{form}"
+    assert app.post(f"/v1/keys/{name}", json={"type": "chacha20-poly1305"}).status_code == 201
+    refused = []
+    take = Lease.take
+
+    def others_first(lease: Lease, count: int) -> None:
+        if len(refused) < 2:
+            lease.give_up()
+        try:
+            take(lease, count)
+        except NeedLease:
+            refused.append(count)
+            raise
+
+    monkeypatch.setattr(Lease, "take", others_first)
+    body: dict[str, Any] = {
+        "one": {"json": {"plaintext": ""}},
+        "batch": {"json": {"items": [{"plaintext": ""}] * 3}},
+        "octets": {"content": b"", "headers": OCTETS},
+    }[form]
+    assert app.post(f"/v1/keys/{name}/seal", **body).status_code == 200
+    assert refused == [3 if form == "batch" else 1] * 2

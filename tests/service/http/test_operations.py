@@ -16,6 +16,7 @@ import httpx
 import pytest
 from http_harness import AUTH, OCTETS, App, Server, ask, read_reply, running_app, running_server, settings_in
 from prometheus_client.parser import text_string_to_metric_families
+from storage_backends import Backend
 from test_messages import problem
 
 from service import logs
@@ -64,12 +65,11 @@ def test_readiness_fails_while_draining_and_calls_are_served(tmp_path: Path) -> 
         assert app.post("/v1/keys/demo/seal", content=b"", headers=OCTETS).status_code == 200
 
 
-def test_a_lost_database_degrades(tmp_path: Path) -> None:
-    with running_app(settings_in(tmp_path, max_staleness=3, poll_interval=0.1)) as app:
+def test_a_lost_database_degrades(tmp_path: Path, backend: Backend) -> None:
+    settings = settings_in(tmp_path, max_staleness=3, poll_interval=0.1)
+    with running_app(settings) as app:
         message = app.post("/v1/keys/demo/seal", content=b"x", headers=OCTETS).content
-        for name in ("sealane.db", "sealane.db-wal", "sealane.db-shm"):
-            if (tmp_path / name).exists():
-                (tmp_path / name).rename(tmp_path / f"{name}.away")
+        backend.lose(settings)
         end = time.monotonic() + 10
         while app.get("/readyz").json()["status"] == "ok" and time.monotonic() < end:
             time.sleep(0.05)
@@ -81,9 +81,7 @@ def test_a_lost_database_degrades(tmp_path: Path) -> None:
             time.sleep(0.05)
         problem(app.get("/readyz"), 503, "not-ready")
         problem(app.post("/v1/keys/demo/open", content=message, headers=OCTETS), 503, "storage-unavailable")
-        for name in ("sealane.db", "sealane.db-wal", "sealane.db-shm"):
-            if (tmp_path / f"{name}.away").exists():
-                (tmp_path / f"{name}.away").rename(tmp_path / name)
+        backend.restore(settings)
 
 
 def test_calls_are_refused_when_they_can_not_be_recorded(tmp_path: Path) -> None:

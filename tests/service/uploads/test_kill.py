@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 from replicas import KEY, Replica, furnish, replicas
+from upload_scene import verified
 
 from service.settings import Settings
 
@@ -69,12 +70,6 @@ def upload(clients: list[httpx.Client], data: bytes, chance: random.Random, slow
             if answer.status_code == 200:
                 return base64.b64decode(answer.json()["mac"]), attempts
             assert answer.status_code in (204, 409, 503), answer.text
-
-
-def verified(client: httpx.Client, data: bytes, mac: bytes) -> bool:
-    headers = {"content-type": "application/octet-stream", "sealane-mac": base64.b64encode(mac).decode()}
-    answer = client.post(f"/v1/keys/{KEY}/verify", content=data, headers=headers)
-    return bool(answer.json()["valid"])
 
 
 class _Killer(threading.Thread):

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from replicas import KEY, Replica, furnish, replicas
 from storage_backends import Backend
-from test_faults import DATA, Scene
+from upload_scene import DATA, Scene
 
 from service.settings import Settings
 

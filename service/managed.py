@@ -12,7 +12,8 @@ from service.runtime import Runtime
 from service.telemetry import CALLS, CLIENT_CLOSED, OK, OUTCOME
 from service.wire import COMMON, EXCHANGE, Body, Disconnected, Message, Receive, Scope, Send, refuse, request_id
 
-_OPERATIONS = {operation for operation, _ in CALLS}
+# Those that come this way at all: a stream's route is met here only with a method that it does not have.
+_OPERATIONS = {operation for operation, form in CALLS if form == "json"}
 
 
 class Managed:

@@ -47,7 +47,7 @@ class App:
         kwargs.setdefault("headers", AUTH)
 
         async def ask() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
+            transport = httpx.ASGITransport(app=self.app)
             async with httpx.AsyncClient(transport=transport, base_url="http://sealane") as client:
                 return await client.request(method, path, **kwargs)
 

@@ -188,9 +188,11 @@ def test_methods(app: App) -> None:
     for path, allow in (
         ("/v1/keys/demo/seal", "POST, OPTIONS"), ("/v1/keys", "GET, HEAD, OPTIONS"), ("/livez", "GET, HEAD, OPTIONS"),
         ("/v1/keys/demo", "GET, HEAD, POST, DELETE, OPTIONS"), ("/v1/tokens", "GET, HEAD, POST, OPTIONS"),
+        ("/v1/keys/demo/seal-stream", "POST, OPTIONS"), ("/v1/keys/demo/mac-streams", "POST, OPTIONS"),
+        ("/v1/mac-streams/x", "HEAD, PATCH, DELETE, OPTIONS"),
     ):  # fmt: skip
         assert app.call("OPTIONS", path).headers["allow"] == allow
-        for method in ("PUT", "PATCH", "TRACE", "BREW"):
+        for method in ("PUT", "TRACE", "BREW"):
             answer = app.call(method, path)
             problem(answer, 405, "method-not-allowed")
             assert answer.headers["allow"] == allow

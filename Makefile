@@ -2,6 +2,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
+# Files of tests share servers, so each stays in one process.
+PYTEST ?= -n 2 --dist loadfile
 SOURCES := pyproject.toml meson.build meson.options $(wildcard engine/native/meson.build tests/native/meson.build)
 
 .DEFAULT_GOAL := help
@@ -15,7 +17,7 @@ run: $(VENV)/service ## set up, and start the service for development
 
 test: $(VENV)/test ## set up, and run every test that needs nothing else
 	$(MAKE) --no-print-directory test-native
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PYTEST)
 
 test-native: $(VENV)/test build/native/build.ninja ## the C tests of this machine's kernels
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/meson test -C build/native --print-errorlogs

@@ -71,7 +71,8 @@ def test_two_at_once_one_wins_and_the_other_can_go_on(scene: Scene, other: int) 
     first.sendall(DATA[STEP // 2 :])
     answer = b""
     while b"upload-superseded" not in answer:
-        assert (more := first.recv(65536)), answer
+        more = first.recv(65536)
+        assert more, answer
         answer += more
     assert answer.startswith(b"HTTP/1.1 409")
     first.close()

@@ -6,7 +6,7 @@ import statistics
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import httpx
@@ -86,7 +86,8 @@ def peers(settings: Settings, bao: str | None) -> Iterator[Peers]:
         yield Peers(ours, echo, openbao)
 
 
-def _check(server: str, request: Request, is_right: Check) -> None:
+def check(server: str, request: Request, is_right: Check) -> None:
+    """ServerFailed if the answer to one such request is not right."""
     answer = httpx.request(
         request.method, request.url, headers=request.headers, content=request.body, timeout=30, trust_env=False
     )
@@ -100,7 +101,7 @@ def measure(call: Call, started: Peers, load: Load, settings: Settings) -> HttpR
     """One call at all servers: an answer of each is checked, then they take turns under load."""
     requests = started.requests(call)
     for server, (request, is_right) in requests.items():
-        _check(server, request, is_right)
+        check(server, request, is_right)
     runs: dict[str, list[Figures]] = {server: [] for server in requests}
     order = list(requests)
     for number in range(settings.rounds):
@@ -117,11 +118,7 @@ def measure(call: Call, started: Peers, load: Load, settings: Settings) -> HttpR
 
 
 def _median(runs: list[Figures]) -> Figures:
-    return Figures(
-        statistics.median(run.requests_per_second for run in runs),
-        statistics.median(run.p50 for run in runs),
-        statistics.median(run.p99 for run in runs),
-    )
+    return Figures(*(statistics.median(getattr(run, field.name) for run in runs) for field in fields(Figures)))
 
 
 def _ratio(ours: list[Figures], peer: list[Figures]) -> float:

@@ -35,7 +35,9 @@ class Figures:
 
     requests_per_second: float
     p50: float
+    p90: float
     p99: float
+    p999: float
 
 
 class Load(Protocol):
@@ -63,9 +65,10 @@ wrk.method = "{method}"
 function done(summary, latency)
   local e = summary.errors
   io.write(string.format(
-    '\\nRESULT {{"seconds":%f,"requests":%d,"failed":%d,"p50":%f,"p99":%f}}\\n',
+    '\\nRESULT {{"seconds":%f,"requests":%d,"failed":%d,"p50":%f,"p90":%f,"p99":%f,"p999":%f}}\\n',
     summary.duration / 1e6, summary.requests, e.connect + e.read + e.write + e.status + e.timeout,
-    latency:percentile(50) / 1e3, latency:percentile(99) / 1e3))
+    latency:percentile(50) / 1e3, latency:percentile(90) / 1e3,
+    latency:percentile(99) / 1e3, latency:percentile(99.9) / 1e3))
 end
 """
 
@@ -101,7 +104,9 @@ class Wrk:
         result = json.loads(lines[0].removeprefix("RESULT "))
         if result["failed"] or not result["requests"]:
             raise LoadFailed(f"{result['failed']} of {result['requests']} requests failed")
-        return Figures(result["requests"] / result["seconds"], result["p50"], result["p99"])
+        return Figures(
+            result["requests"] / result["seconds"], result["p50"], result["p90"], result["p99"], result["p999"]
+        )
 
 
 @dataclass
@@ -181,11 +186,8 @@ class Asyncio:
         if late or counts.failure or not counts.latencies:
             raise LoadFailed(counts.failure or "a connection never ended")
         latencies = sorted(counts.latencies)
-        return Figures(
-            len(latencies) / taken,
-            latencies[len(latencies) // 2] * 1e3,
-            latencies[min(len(latencies) - 1, len(latencies) * 99 // 100)] * 1e3,
-        )
+        percentiles = (latencies[len(latencies) * part // 1000] * 1e3 for part in (500, 900, 990, 999))
+        return Figures(len(latencies) / taken, *percentiles)
 
 
 def best_generator() -> Load:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -73,11 +74,15 @@ def bench_http(
     workers: Annotated[int, typer.Option(min=1, max=64, help="Workers of our service and of the echo.")] = 2,
     streams: Annotated[bool, typer.Option("--streams", help="Measure long streams instead, one at a time.")] = False,
     stream_mib: Annotated[int, typer.Option(min=1, max=4096, help="With --streams: MiB of each.")] = 1024,
+    report: Annotated[
+        Path | None, typer.Option(help="Also try 1 to 128 connections, and write an .html page with charts.")
+    ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Our service beside OpenBao (where `bao` is on the path) and an empty echo, under wrk, all on loopback."""
     from service.bench import http as bench
-    from service.bench import http_tables, machine, servers, tables
+    from service.bench import http_tables, machine, servers, sweep, tables
+    from service.bench import report as reports
     from service.bench.load import LoadFailed, best_generator
     from service.bench.processes import ServerFailed
 
@@ -85,12 +90,18 @@ def bench_http(
     if streams:
         _bench_streams(rounds, workers, stream_mib, json_output)
         return
+    if report is not None:
+        if report.suffix.lower() not in reports.ENDINGS:
+            fail(f"--report wants a name that ends in {' or '.join(reports.ENDINGS)}, not {report.name!r}", USAGE)
+        if find_spec("matplotlib") is None:
+            fail(_EXTRA.format("no module matplotlib"))
     settings = bench.Settings(rounds=rounds, seconds=seconds, connections=connections, workers=workers)
     bao = servers.find_bao()
     try:
         load = best_generator()
         with err.status("starting the servers") as status:
             results = bench.run(load, settings, bao, status.update)
+            points = sweep.run(load, settings, bao, status.update) if report is not None else []
     except (LoadFailed, ServerFailed) as error:
         fail(str(error))
     here = machine.describe()
@@ -100,6 +111,8 @@ def bench_http(
         "openbao": f"{servers.openbao_version(bao)}, Transit, chacha20-poly1305" if bao else "no `bao` on the path",
         "echo": servers.echo_settings(workers),
     }
+    if report is not None:
+        reports.write(report, here, conditions, results, points)
     if json_output:
         records = [bench.as_record(result) for result in results]
         print_json({"machine": here, "conditions": conditions, "settings": settings, "results": records})

@@ -96,3 +96,9 @@ def test_bench_http(run: Run) -> None:
         for verdict in row["verdicts"]:
             assert verdict["met"] is (verdict["measured"] >= verdict["at_least"])
     assert "uvicorn" in document["conditions"]["echo"]
+
+
+def test_bench_http_wants_a_page_to_write(run: Run) -> None:
+    result = run("bench", "http", "--report", "x.pdf")
+    assert result.exit_code == 2
+    assert ".html or .htm" in result.stderr

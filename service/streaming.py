@@ -239,6 +239,23 @@ class Stream:
         await self._record(version, "ok", self.outlet.sent + len(last))
         await self._end(self.outlet.send(last, last=True))
 
+    async def seal_held(self, key: Key, aad: bytes, length: int | None) -> None:
+        """As `seal`, for a path that carries no answer before the body has ended: keep it, sealed, until then.
+
+        Errors as of `Key.seal`, TooLarge, SpoolUnavailable.
+        """
+        prefix, sealer, version = key.seal_stream(aad)
+        store = self._store = Store(self._spool)
+        if length is not None:
+            store.check(length)
+        await store.add(prefix)
+        while (piece := await self._body.piece()) is not None:
+            await store.add(sealer.update(piece))
+        await store.add(sealer.finish())
+        await self._record(version, "ok", store.size)
+        self.outlet.head(self._headers(store.size, version))
+        await self._end(self._release(store, bytes, bytes))
+
     async def open_by_chunk(self, key: Key, aad: bytes, length: int | None, newer: Newer) -> None:
         """Open the body while it comes, and release each chunk as soon as it has verified.
 
@@ -300,7 +317,7 @@ class Stream:
         assert size is not None
         await self._record(version, "ok", size)
         self.outlet.head(self._headers(size, version))
-        await self._end(self._release(store, opener))
+        await self._end(self._release(store, opener.update, opener.finish))
 
     async def close(self) -> None:
         """Let go of everything, whatever state it is in."""
@@ -312,13 +329,14 @@ class Stream:
         if self._store is not None:
             self._store.close()
 
-    async def _release(self, store: Store, opener: engine.ChunkedOpener) -> None:
+    async def _release(self, store: Store, opened: Callable[[bytes], bytes], rest: Callable[[], bytes]) -> None:
+        """Send what was kept, by way of `opened`; `rest` gives what it held back."""
         try:
             async with aclosing(store.pieces()) as pieces:
                 async for piece in pieces:
-                    await self.outlet.send(_valid(opener.update, piece))
+                    await self.outlet.send(_valid(opened, piece))
                     self._stall.moved()
-            last = _valid(opener.finish)
+            last = _valid(rest)
         except DoesNotOpen:
             # It did verify; so it is not the client's fault.
             raise SpoolUnavailable("the spool's disk altered what was written") from None

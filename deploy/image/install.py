@@ -145,7 +145,8 @@ def make(architecture: str, root: Path) -> None:
         install(machine, root / LIB, wheels.build(machine, scratch / "own"))
     settle(root)
     base.compile_python(root, root / LIB)
-    (root / "state").mkdir()  # becomes the service's own folder
+    # Becomes the service's own folder; the spool is in it so that a volume mounted there gets the service's user.
+    (root / "state/spool").mkdir(parents=True)
     base.date(root)
 
 

@@ -28,6 +28,14 @@ _RELEASE: Final = {
     "the beginning of something. Without `release`, nothing is released before all has verified.",
     "schema": {"type": "string", "enum": ["chunk"]},
 }
+_DUPLEX: Final = {
+    "name": "Sealane-Duplex",
+    "in": "header",
+    "description": "`half`: begin the answer only when the whole body has come, since something between client and "
+    "service, an nginx for one, carries no answer before that. The sealed stream then waits in the spool, which limits "
+    "its size, and `release=chunk` has no effect.",
+    "schema": {"type": "string", "enum": ["full", "half"], "default": "full"},
+}
 _HEADERS: Final = {
     "Sealane-Key-Version": {"description": "The version of the key that was used.", "schema": {"type": "integer"}}
 }
@@ -55,13 +63,13 @@ def describe_streams(router: APIRouter, calls: Mapping[str, Any]) -> None:
         "Encrypt and authenticate octets of any length. The answer begins while the body still comes. A client that "
         "sends all of its body before it reads is served too: what it does not read yet waits on disk, as ciphertext. "
         "A key of either sealing type will do.",
-        [_AAD], [],
+        [_AAD, _DUPLEX], ["spool-unavailable"],
     )  # fmt: skip
     _add(
         router, calls, "open-stream", "Open a stream",
         "The inverse of seal-stream. 422 for a wrong key, AAD or unknown version, and for a stream that was altered, "
         "cut off or continued: one answer.",
-        [_AAD, _RELEASE], ["does-not-open", "spool-unavailable"],
+        [_AAD, _RELEASE, _DUPLEX], ["does-not-open", "spool-unavailable"],
     )  # fmt: skip
 
 

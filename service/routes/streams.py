@@ -162,7 +162,8 @@ class SealStream(StreamCall):
     action: ClassVar[str] = "seal"
 
     async def serve(self, scope: Scope, headers: Headers, key: Key, length: int | None, stream: Stream) -> None:
-        await stream.seal(key, aad_of(headers), length)
+        serve = stream.seal_held if _half_duplex(headers) else stream.seal
+        await serve(key, aad_of(headers), length)
 
 
 class OpenStream(StreamCall):
@@ -172,7 +173,9 @@ class OpenStream(StreamCall):
     action: ClassVar[str] = "open"
 
     async def serve(self, scope: Scope, headers: Headers, key: Key, length: int | None, stream: Stream) -> None:
-        serve = stream.open_by_chunk if _by_chunk(scope) else stream.open_verified
+        # What must wait for the body's end gains nothing by being released unverified.
+        early = _by_chunk(scope) and not _half_duplex(headers)
+        serve = stream.open_by_chunk if early else stream.open_verified
         await serve(key, aad_of(headers), length, self._runtime.keyring.newer)
 
 
@@ -230,6 +233,14 @@ def _length(scope: Scope, headers: Headers) -> int | None:
     if length is None and scope.get("http_version") == "1.1" and b"transfer-encoding" not in headers:
         return 0
     return length
+
+
+def _half_duplex(headers: Headers) -> bool:
+    """Whether something between us and the client, an nginx for one, carries no answer while the body still comes."""
+    duplex = headers.get(b"sealane-duplex", b"full")
+    if duplex not in (b"full", b"half"):
+        raise malformed("wanted Sealane-Duplex: full or half")
+    return duplex == b"half"
 
 
 def _by_chunk(scope: Scope) -> bool:

@@ -111,6 +111,7 @@ def running(folder: Path) -> Iterator[Stack]:
             "SEALANE_DATABASE_URL": database.url,
             "SEALANE_MASTER_KEY_FILE": str(folder / "master.key"),
             "SEALANE_DRAIN_TIMEOUT": "20",
+            "SEALANE_SPOOL_FOLDER": str(folder / "spool"),
         }
         token = sealane(environment, "init")
         replicas = [Replica(environment, folder) for _ in range(2)]

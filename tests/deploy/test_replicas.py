@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -34,6 +35,27 @@ def test_what_one_replica_made_the_other_uses(stack: Stack) -> None:
             2, "the rotation is in force on the other replica",
         )  # fmt: skip
         assert one.post("/v1/keys/shared/open", content=sealed, headers=OCTETS).content == b"attack at dawn"
+
+
+def test_streams_and_uploads_go_through_the_balancer(stack: Stack) -> None:
+    data = os.urandom(5_000_000)
+    with stack.client() as client:
+        sealed = client.post("/v1/keys/load/seal-stream", content=data, headers=OCTETS)
+        assert sealed.status_code == 200
+        assert client.post("/v1/keys/load/open-stream", content=sealed.content, headers=OCTETS).content == data
+        broken = bytes([sealed.content[0]]) + sealed.content[1:-1] + bytes([sealed.content[-1] ^ 1])
+        assert client.post("/v1/keys/load/open-stream", content=broken, headers=OCTETS).status_code == 422
+        assert client.post("/v1/keys/sums", json={"type": "poly1305-xchacha20"}).status_code == 201
+        until(lambda: "sums" in client.get("/v1/keys").text, 2, "the key is everywhere")
+        location = client.post("/v1/keys/sums/mac-streams").headers["location"]
+        for begin, end in ((0, 2_000_000), (2_000_000, 3_500_000), (3_500_000, len(data))):
+            answer = client.patch(location, content=data[begin:end], headers={
+                "content-type": "application/partial-upload", "upload-offset": str(begin),
+                "upload-complete": f"?{int(end == len(data))}",
+            })  # fmt: skip
+            assert answer.status_code == (200 if end == len(data) else 204), answer.text
+        headers = {**OCTETS, "sealane-mac": answer.json()["mac"]}
+        assert client.post("/v1/keys/sums/verify", content=data, headers=headers).json()["valid"] is True
 
 
 def test_a_rolling_restart_loses_no_request(stack: Stack) -> None:

@@ -97,6 +97,20 @@ def test_a_pod_has_time_to_drain() -> None:
     assert pod["terminationGracePeriodSeconds"] >= wait + drain
 
 
+def test_streams_have_a_disk_to_wait_on() -> None:
+    from service.settings import Settings
+
+    spool = str(Settings.model_fields["spool_folder"].default)
+    services = compose()["services"]
+    disks = [services[name]["volumes"] for name in ("sealane-1", "sealane-2")]
+    assert disks == [[f"spool-1:{spool}"], [f"spool-2:{spool}"]]
+    pod = resources()["deployment.yaml"]["spec"]["template"]["spec"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+    volume = next(volume for volume in pod["volumes"] if volume["name"] == mounts[spool])
+    most = int(re.findall(r"^SEALANE_SPOOL_TOTAL_BYTES=(.+)$", (KUBERNETES / "settings.env").read_text(), re.M)[0])
+    assert int(volume["emptyDir"]["sizeLimit"].removesuffix("Gi")) * 2**30 > most
+
+
 def variables() -> set[str]:
     from service.settings import Settings
 

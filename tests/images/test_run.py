@@ -67,6 +67,8 @@ def test_the_main_job(model: Model, image: Callable[[str], Image], states: Calla
         assert client.post(f"/v1/keys/{key}/open", content=sealed, headers=OCTETS).content == BODY
         broken = sealed[:-1] + bytes([sealed[-1] ^ 1])
         assert client.post(f"/v1/keys/{key}/open", content=broken, headers=OCTETS).status_code == 422
+        stream = client.post(f"/v1/keys/{key}/seal-stream", content=BODY, headers=OCTETS).content
+        assert client.post(f"/v1/keys/{key}/open-stream", content=stream, headers=OCTETS).content == BODY
         answer = client.post(f"/v1/keys/{key}/seal", json={"plaintext": "aGVsbG8=", "aad": "YWFk"}).json()
         opened = client.post(f"/v1/keys/{key}/open", json={"sealed": answer["sealed"], "aad": "YWFk"}).json()
         assert opened["plaintext"] == "aGVsbG8="

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 import requests
-from http_harness import AUTH, OCTETS, TOKEN, Server, ask, closed, read_reply
+from http_harness import AUTH, OCTETS, TOKEN, Server, ask, closed, read_reply, running_server
 from stream_harness import CHUNK, HEAD, MIB, SEALED_CHUNK, program
 
 # More than the buffers of any two sockets: a client that does not read would block if the server did.
@@ -163,6 +163,39 @@ def test_answers_come_while_the_body_still_does(server: Server) -> None:
         assert read_reply(connection)[0].status == 200
 
 
+def test_no_answer_comes_before_the_body_where_the_path_is_half_duplex(server: Server) -> None:
+    plaintext = os.urandom(5 * MIB)
+    sealed = b""
+    for operation in ("seal-stream", "open-stream", "open-stream?release=chunk"):
+        data = plaintext if operation == "seal-stream" else sealed
+        with server.connect() as connection:
+            connection.sendall(
+                ask("POST", f"{URL}/{operation}", b"", "sealane-duplex: half", f"content-length: {len(data)}")
+            )
+            connection.sendall(data[:-1])
+            connection.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+            connection.settimeout(60)
+            connection.sendall(data[-1:])
+            answer = read_reply(connection)[0]
+        assert answer.status == 200
+        if operation == "seal-stream":
+            sealed = answer.body
+        else:
+            assert answer.body == plaintext
+
+
+def test_a_held_answer_is_limited(tmp_path: Path) -> None:
+    with running_server(tmp_path, spool_stream_bytes=MIB) as limited:
+        for body in (bytes(MIB), iter([bytes(MIB)])):
+            answer = httpx.post(
+                f"{limited.url}{URL}/seal-stream", content=body, headers={**OCTETS, "sealane-duplex": "half"}
+            )
+            assert answer.status_code == 413
+            assert answer.json()["type"] == "urn:sealane:problem:too-large"
+
+
 def test_100_continue_comes_before_the_head(server: Server) -> None:
     with server.connect() as connection:
         request = ask("POST", f"{URL}/seal-stream", b"", "expect: 100-continue", "content-length: 5")
@@ -187,6 +220,7 @@ def test_100_continue_comes_before_the_head(server: Server) -> None:
         ("demo/seal-stream", {"content-type": "application/json"}, 415, "unsupported-media-type"),
         ("demo/seal-stream", {"content-encoding": "gzip"}, 415, "unsupported-media-type"),
         ("demo/seal-stream", {"sealane-aad": "QR=="}, 400, "malformed"),
+        ("demo/seal-stream", {"sealane-duplex": "both"}, 400, "malformed"),
         ("demo/open-stream", {}, 400, "malformed"),
         ("demo/open-stream?release=all", {}, 400, "malformed"),
         ("demo/open-stream?release=chunk&release=chunk", {}, 400, "malformed"),

@@ -38,6 +38,7 @@ def parts(data: bytes, length: int) -> list[bytes]:
 
 SIZES = [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 3 * CHUNK + 5, 2 * MIB + 1]
 MODES = ["open_verified", "open_by_chunk"]
+SEALS = ["seal", "seal_held"]
 
 
 async def opened(mode: str, spool: Spool, key: Any, body: list[bytes], aad: bytes = b"", **more: Any) -> Client:
@@ -57,26 +58,27 @@ def test_round_trips_in_any_pieces(tmp_path: Path, size: int, type: str) -> None
     key, plaintext, aad = make_key(type, versions=2), os.urandom(size), os.urandom(5)
 
     async def work(spool: Spool) -> None:
-        client, recorded = Client(pieces(plaintext, size) or [b""]), Recorded()
-        stream = make_stream(client, spool, recorded)
-        await stream.seal(key, aad, size)
-        await stream.close()
-        message = client.answer
-        assert message[:8] == bytes((2, 1, 0, 0, 0, 0, 0, 2))
-        assert len(message) == 8 + 56 + size + 16 * (size // CHUNK + 1)
-        assert client.whole
-        assert (b"content-length", b"%d" % len(message)) in client.heads[0]["headers"]
-        assert recorded.lines == [("ok", len(message))]
-        for mode in MODES:
-            for body in ([message], pieces(message, size)):
-                recorded = Recorded()
-                length = len(message) if body == [message] else None
-                client = await opened(mode, spool, key, body, aad, record=recorded, length=length)
-                assert client.answer == plaintext
-                assert client.whole
-                assert recorded.lines[-1] == ("ok", size)
-                # Plaintext that leaves before all is known is on record before it leaves.
-                assert (("begun", 0) in recorded.lines) is (mode == "open_by_chunk" and size >= CHUNK)
+        for seal in SEALS:
+            client, recorded = Client(pieces(plaintext, size) or [b""]), Recorded()
+            stream = make_stream(client, spool, recorded)
+            await getattr(stream, seal)(key, aad, size)
+            await stream.close()
+            message = client.answer
+            assert message[:8] == bytes((2, 1, 0, 0, 0, 0, 0, 2))
+            assert len(message) == 8 + 56 + size + 16 * (size // CHUNK + 1)
+            assert client.whole
+            assert (b"content-length", b"%d" % len(message)) in client.heads[0]["headers"]
+            assert recorded.lines == [("ok", len(message))]
+            for mode in MODES:
+                for body in ([message], pieces(message, size)):
+                    recorded = Recorded()
+                    length = len(message) if body == [message] else None
+                    client = await opened(mode, spool, key, body, aad, record=recorded, length=length)
+                    assert client.answer == plaintext
+                    assert client.whole
+                    assert recorded.lines[-1] == ("ok", size)
+                    # Plaintext that leaves before all is known is on record before it leaves.
+                    assert (("begun", 0) in recorded.lines) is (mode == "open_by_chunk" and size >= CHUNK)
 
     run(tmp_path, work)
 
@@ -176,13 +178,13 @@ def test_what_is_no_stream_is_malformed(tmp_path: Path, mode: str) -> None:
     run(tmp_path, work)
 
 
-@pytest.mark.parametrize("mode", ["seal", *MODES])
+@pytest.mark.parametrize("mode", [*SEALS, *MODES])
 def test_keys_that_do_not_serve(tmp_path: Path, mode: str) -> None:
     async def work(spool: Spool) -> None:
         for key, error in ((make_key(MAC_TYPE), WrongKeyType), (make_key(state=PENDING), KeyDeleted)):
             client = Client([sealed(make_key(), b"text")])
             stream = make_stream(client, spool)
-            arguments = (key, b"", None) if mode == "seal" else (key, b"", None, same_key)
+            arguments = (key, b"", None) if mode in SEALS else (key, b"", None, same_key)
             with pytest.raises(error):
                 await getattr(stream, mode)(*arguments)
             await stream.close()
@@ -201,7 +203,7 @@ def test_a_client_that_reads_only_after_it_has_sent_all(tmp_path: Path, mode: st
         client = Client(parts(data, 250_000))
         client.reading.clear()
         stream = make_stream(client, spool)
-        arguments = (key, b"", None) if mode == "seal" else (key, b"", None, same_key)
+        arguments = (key, b"", None) if mode in SEALS else (key, b"", None, same_key)
         serving = asyncio.create_task(getattr(stream, mode)(*arguments))
         await client.has_sent(len(data))
         assert spool.reserved > 8 * MIB
@@ -229,12 +231,17 @@ def test_what_waits_on_disk_is_ciphertext(tmp_path: Path, monkeypatch: pytest.Mo
 
     async def work(spool: Spool) -> None:
         message = sealed(key, plaintext)
-        for mode, data in (("seal", plaintext), ("open_by_chunk", message), ("open_verified", message)):
+        for mode, data in (
+            ("seal", plaintext),
+            ("seal_held", plaintext),
+            ("open_by_chunk", message),
+            ("open_verified", message),
+        ):
             before = len(written)
             client = Client(parts(data, 250_000))
             client.reading.clear()
             stream = make_stream(client, spool)
-            arguments = (key, b"", None) if mode == "seal" else (key, b"", None, same_key)
+            arguments = (key, b"", None) if mode in SEALS else (key, b"", None, same_key)
             serving = asyncio.create_task(getattr(stream, mode)(*arguments))
             await client.has_sent(len(data))
             client.reading.set()
@@ -246,16 +253,16 @@ def test_what_waits_on_disk_is_ciphertext(tmp_path: Path, monkeypatch: pytest.Mo
     run(tmp_path, work)
 
 
-@pytest.mark.parametrize("mode", ["seal", "open_by_chunk", "open_verified"])
+@pytest.mark.parametrize("mode", [*SEALS, *MODES])
 def test_a_client_that_never_reads_is_dropped(tmp_path: Path, mode: str) -> None:
     key = make_key()
 
     async def work(spool: Spool) -> None:
-        data = bytes(8 * MIB) if mode == "seal" else sealed(key, bytes(8 * MIB))
+        data = bytes(8 * MIB) if mode in SEALS else sealed(key, bytes(8 * MIB))
         client = Client(parts(data, 250_000))
         client.reading.clear()
         stream = make_stream(client, spool, stall=0.5)
-        arguments = (key, b"", None) if mode == "seal" else (key, b"", None, same_key)
+        arguments = (key, b"", None) if mode in SEALS else (key, b"", None, same_key)
         began = asyncio.get_running_loop().time()
         with pytest.raises((Problem, Disconnected)):
             await getattr(stream, mode)(*arguments)
@@ -332,14 +339,14 @@ def test_a_forgery_found_while_the_client_does_not_read(tmp_path: Path) -> None:
     run(tmp_path, work)
 
 
-@pytest.mark.parametrize("mode", ["seal", *MODES])
+@pytest.mark.parametrize("mode", [*SEALS, *MODES])
 def test_a_client_that_goes_away_in_any_phase(tmp_path: Path, mode: str) -> None:
     key = make_key()
 
     async def work(spool: Spool) -> None:
-        data = bytes(4 * MIB) if mode == "seal" else sealed(key, bytes(4 * MIB))
+        data = bytes(4 * MIB) if mode in SEALS else sealed(key, bytes(4 * MIB))
         body = parts(data, 250_000)
-        arguments = (key, b"", None) if mode == "seal" else (key, b"", None, same_key)
+        arguments = (key, b"", None) if mode in SEALS else (key, b"", None, same_key)
         for fed in (0, 64, 250_000, 2 * MIB, len(data)):
             for reads in (True, False):
                 client, recorded = Client(body), Recorded()
@@ -358,16 +365,16 @@ def test_a_client_that_goes_away_in_any_phase(tmp_path: Path, mode: str) -> None
     run(tmp_path, work)
 
 
-@pytest.mark.parametrize("mode", ["seal", *MODES])
+@pytest.mark.parametrize("mode", [*SEALS, *MODES])
 def test_what_cannot_be_recorded_is_not_completed(tmp_path: Path, mode: str) -> None:
     key = make_key()
 
     async def work(spool: Spool) -> None:
-        data = bytes(3 * CHUNK) if mode == "seal" else sealed(key, bytes(3 * CHUNK))
+        data = bytes(3 * CHUNK) if mode in SEALS else sealed(key, bytes(3 * CHUNK))
         recorded, client = Recorded(), Client([data])
         recorded.fails = AuditUnavailable()
         stream = make_stream(client, spool, recorded)
-        arguments = (key, b"", None) if mode == "seal" else (key, b"", None, same_key)
+        arguments = (key, b"", None) if mode in SEALS else (key, b"", None, same_key)
         with pytest.raises(AuditUnavailable):
             await getattr(stream, mode)(*arguments)
         await stream.close()

@@ -43,7 +43,7 @@ class Runtime:
         """As `Core.open`. Counters are shared with the other workers that are given the same folder."""
         core = Core.open(settings)
         metrics = Metrics(metrics_folder)
-        core.uploads.observe = _checkpoints(metrics)
+        core.uploads.checkpoints.observe = _checkpoints(metrics)
         return cls(
             core,
             metrics,

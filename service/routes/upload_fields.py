@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from service.problems import malformed
-from service.uploads import Progress
+from service.upload_rows import Progress
 from service.wire import HeaderList, Headers, declared_length
 
 PARTIAL: Final = b"application/partial-upload"

@@ -24,7 +24,8 @@ from service.routes.calls import base64_header
 from service.routes.upload_fields import PARTIAL, complete_of, length_of, offset_of, state_headers
 from service.runtime import Runtime
 from service.telemetry import CLIENT_CLOSED, OK, OUTCOME
-from service.uploads import Progress, Upload
+from service.upload import Upload
+from service.upload_rows import Progress
 from service.wire import (
     COMMON,
     EXCHANGE,

@@ -293,7 +293,7 @@ def test_checkpoints_come_in_time_and_do_not_fall_far_behind(workers, monkeypatc
             id = await begin(core)
             upload = await take(core, id, 0)
             stored = [0]
-            write = core.uploads.write
+            write = core.uploads.checkpoints.rows.write
 
             def slow(row, position, new, state, last):
                 import time
@@ -304,7 +304,7 @@ def test_checkpoints_come_in_time_and_do_not_fall_far_behind(workers, monkeypatc
                 stored.append(new)
                 return written
 
-            monkeypatch.setattr(core.uploads, "write", slow)
+            monkeypatch.setattr(core.uploads.checkpoints.rows, "write", slow)
             most = 0
             for at in range(0, 60_000, 100):
                 await upload.read(Pieces([bytes(100)]))

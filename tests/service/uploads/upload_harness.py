@@ -8,7 +8,8 @@ from sqlalchemy import text
 
 from service.core import Core
 from service.keyring import Key
-from service.uploads import Progress, Upload
+from service.upload import Upload
+from service.upload_rows import Progress
 
 KEY = "sums"
 

@@ -10,6 +10,7 @@ but their content. Runs under the same Python version as the image has.
 """
 
 import argparse
+import csv
 import os
 import re
 import shutil
@@ -118,6 +119,12 @@ def settle(root: Path) -> None:
         shutil.rmtree(tests)
     for folder in lib.rglob("__pycache__"):
         shutil.rmtree(folder)
+    # Records list what was taken away too, with the hash of the folder that it named.
+    for record in lib.glob("*.dist-info/RECORD"):
+        with record.open(newline="") as file:
+            rows = [row for row in csv.reader(file) if row and (lib / row[0]).exists()]
+        with record.open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
     command = root / "opt/sealane/bin/sealane"
     command.parent.mkdir(parents=True, exist_ok=True)
     # Workers import it too, and must not run it.
